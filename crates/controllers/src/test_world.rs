@@ -24,6 +24,7 @@ use crate::runtime::controller::{
     AfterWrite, AnsweredCall, Controller, DriverStep, EventNote, FeedProgress, ObservedChange,
     Verdict, WakeList,
 };
+use crate::runtime::driver::clock_skew::TimeSource;
 use crate::runtime::driver::{Driver, DriverOptions, DriverParts};
 use crate::runtime::effects::Effects;
 use crate::runtime::events::EventSink;
@@ -60,6 +61,8 @@ pub(crate) struct WorldOptions {
     pub(crate) view: RecordView,
     /// The longest backoff of a key.
     pub(crate) retry_max: Duration,
+    /// Whose time the controller judges by.
+    pub(crate) timing: TimeSource,
 }
 
 /// Passes all calls to a controller and records what the driver does with it.
@@ -265,7 +268,9 @@ impl<C: Controller> TestWorld<C> {
 
     /// When the next key becomes due.
     pub(crate) fn next_due(&self) -> Option<Timestamp> {
-        self.driver.next_due()
+        let _guard = self.runtime.enter();
+        let wait = self.driver.next_due_in()?;
+        Some(self.clock.now() + wait)
     }
 
     /// Lets time pass, with everything that becomes due meanwhile.
@@ -324,6 +329,7 @@ fn start<C: Controller>(
         metrics,
         options: DriverOptions {
             retry_max: options.retry_max,
+            timing: options.timing,
             ..DriverOptions::default()
         },
     };

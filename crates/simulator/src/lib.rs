@@ -20,6 +20,7 @@ mod vcjob;
 pub mod volcano;
 
 use caretaker_controllers::runtime::driver::DriverOptions;
+use caretaker_controllers::runtime::driver::clock_skew::TimeSource;
 use caretaker_controllers::runtime::manager::ControllerManager;
 
 pub use crate::node::{LABEL as NODE_LABEL, NAME as NODE};
@@ -40,7 +41,10 @@ fn start_one<A: Actor>(manager: &mut ControllerManager, make: impl Fn() -> A + S
     // Actors answer no queries, so the handle is not needed.
     drop(manager.start(
         ActorController::<A>::interest(),
-        DriverOptions::default(),
+        DriverOptions {
+            timing: TimeSource::Own,
+            ..DriverOptions::default()
+        },
         move || ActorController::new(make()),
     ));
 }

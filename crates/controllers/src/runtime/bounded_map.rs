@@ -1,5 +1,5 @@
 //! A bounded map that forgets the oldest entry first. The collector keeps facts about absent owners in it, the writer of
-//! Events keeps recent Events.
+//! Events keeps recent Events, and drivers keep the last write of each key.
 
 use std::collections::BTreeMap;
 
@@ -26,6 +26,10 @@ impl<K: Clone + Ord, V> BoundedMap<K, V> {
 
     pub(crate) fn get(&self, key: &K) -> Option<&V> {
         self.entries.get(key).map(|(_, value)| value)
+    }
+
+    pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+        self.entries.get_mut(key).map(|(_, value)| value)
     }
 
     pub(crate) fn insert(&mut self, key: K, value: V) {
@@ -79,6 +83,9 @@ mod tests {
         assert_eq!(absent.get(&"rc2"), None);
         assert_eq!(absent.get(&"rc3"), Some(&4));
         assert_eq!(absent.len(), absent.entries.len());
+        absent.remove(&"rc3");
+        absent.remove(&"rc3");
+        assert_eq!((absent.len(), absent.entries.len()), (1, 1));
         absent.clear();
         assert_eq!(absent.get(&"rc1"), None);
     }

@@ -205,6 +205,21 @@ impl ApiCall {
         }
     }
 
+    /// Whether this writes the same to the same object as `other`. The versions that they were based on may differ.
+    #[must_use]
+    pub fn is_same_write(&self, other: &Self) -> bool {
+        if self.is_read() || self.target() != other.target() {
+            return false;
+        }
+        let mut other = other.clone();
+        if let (Self::Delete { judged, .. } | Self::Patch { judged, .. }, Some(own)) =
+            (&mut other, self.judged())
+        {
+            judged.revision = own.revision.clone();
+        }
+        *self == other
+    }
+
     /// Whether the call changes nothing in the cluster.
     #[must_use]
     pub fn is_read(&self) -> bool {

@@ -9,6 +9,7 @@
 //! - [`options`]: what flags and tests choose. `handle`: queries from other tasks.
 //! - `requests`: the requests in flight, and what follows from their answers.
 //! - `watched_kinds`: the states of kinds. [`clock_skew`]: the controller's time.
+//! - `repeated_writes`: writes that are undone and wait before they are repeated.
 //! - `report`: evidence, metrics and Events; `failure_log`: which failures are logged; [`liveness`]: what `/livez` reads.
 
 pub mod clock_skew;
@@ -17,6 +18,7 @@ mod gate;
 mod handle;
 pub mod liveness;
 pub mod options;
+mod repeated_writes;
 mod report;
 mod requests;
 #[cfg(test)]
@@ -26,7 +28,6 @@ mod watched_kinds;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
 
 pub use gate::{HoldState, WriteHold};
@@ -38,9 +39,10 @@ use super::controller::{Controller, DriverStep, NextStep, ObservedChange, WakeLi
 use super::effects::Effects;
 use super::events::EventSink;
 use super::queue::{DueKey, ReleaseCause, RetryLimits, WorkQueue};
-use clock_skew::DriverClock;
+use clock_skew::{DriverClock, DriverTime};
 use gate::{GateOutcome, WriteGate};
 use liveness::DriverLiveness;
+use repeated_writes::RepeatedWrites;
 use report::DriverReport;
 use requests::{InFlight, KeyProgress, PlannedCall};
 use watched_kinds::WatchedKinds;
@@ -73,6 +75,7 @@ pub struct Driver<C: Controller> {
     wake: WakeList<C::Key>,
     in_flight: InFlight<C>,
     kinds: WatchedKinds,
+    writes: RepeatedWrites<C::Key>,
     report: DriverReport<C::Key>,
     gate: WriteGate<C::Key>,
     is_stopping: bool,
@@ -104,6 +107,7 @@ impl<C: Controller> Driver<C> {
             wake: WakeList::default(),
             in_flight: InFlight::new(options.workers),
             kinds: WatchedKinds::default(),
+            writes: RepeatedWrites::new(options.retry_max),
             report: DriverReport::new(
                 liveness,
                 options.reporter.unwrap_or(name),
@@ -202,24 +206,27 @@ impl<C: Controller> Driver<C> {
     }
 
     fn observe(&mut self, change: &ObservedChange) {
-        if let ObservedChange::Kind(kind, state) = change
-            && let Some(kinds) = self.kinds.observe(*kind, *state)
-        {
-            tracing::info!(controller = self.report.name, kinds, "controller synced");
-        }
         let now = self.clock.now();
+        if let ObservedChange::Kind(kind, state) = change {
+            if self.kinds.becomes_readable(*kind, *state) {
+                self.queue.expire_long_backoffs(now.steady);
+            }
+            if let Some(kinds) = self.kinds.observe(*kind, *state) {
+                tracing::info!(controller = self.report.name, kinds, "controller synced");
+            }
+        }
         let time = self.clock.controller_time(now);
         self.controller.observe(change, time, &mut self.wake);
         self.queue_woken(None, now);
     }
 
     /// Queues the keys that a change or an answer woke. `except` is queued only for a later time, not for now.
-    fn queue_woken(&mut self, except: Option<&C::Key>, now: Timestamp) {
+    fn queue_woken(&mut self, except: Option<&C::Key>, now: DriverTime) {
         let mut wake = std::mem::take(&mut self.wake);
         for (key, at) in wake.drain() {
-            let at = at.map_or(now, |at| self.clock.own_time(at));
-            if Some(&key) != except || at > now {
-                self.queue.add_at(key, at, now);
+            let at = at.map_or(now.steady, |at| self.clock.own_time(at, now));
+            if Some(&key) != except || at > now.steady {
+                self.queue.add_at(key, at, now.steady);
             }
         }
         // Keeps the allocation.
@@ -229,7 +236,10 @@ impl<C: Controller> Driver<C> {
     /// Decides due keys while there are free slots. Returns whether keys are left that could be decided now.
     fn fill(&mut self) -> bool {
         let now = self.clock.now();
-        self.queue.promote(now);
+        if self.clock.was_set(now) {
+            self.queue.expire_timers(now.steady);
+        }
+        self.queue.promote(now.steady);
         if self.clock.is_unknown(now) {
             return false;
         }
@@ -238,11 +248,11 @@ impl<C: Controller> Driver<C> {
             if decisions == DECISIONS_AT_ONCE {
                 return true;
             }
-            let Some(due) = self.queue.pop(now) else {
+            let Some(due) = self.queue.pop(now.steady) else {
                 break;
             };
             decisions += 1;
-            self.report.work_started(&due, now);
+            self.report.work_started(&due, now.steady);
             let DueKey { key, in_vain, .. } = due;
             self.decide(key, KeyProgress::new(in_vain), now);
         }
@@ -250,7 +260,7 @@ impl<C: Controller> Driver<C> {
     }
 
     /// Asks the controller for the decision of a key in process, and carries it out.
-    fn decide(&mut self, key: C::Key, progress: KeyProgress<C::Key>, now: Timestamp) {
+    fn decide(&mut self, key: C::Key, progress: KeyProgress<C::Key>, now: DriverTime) {
         let verdict = self
             .controller
             .decide(&key, self.clock.controller_time(now));
@@ -267,14 +277,16 @@ impl<C: Controller> Driver<C> {
         self.controller.measure(&step, &self.report.metrics);
         match verdict.next {
             NextStep::Rest => {
+                self.writes.rests(&key);
                 self.gate.forget(&key);
                 self.queue.clear_timer(&key);
                 self.stop_work(&key, now);
             }
-            NextStep::At(time) if self.clock.own_time(time) > now => {
+            NextStep::At(time) if self.clock.own_time(time, now) > now.steady => {
+                self.writes.rests(&key);
                 self.gate.forget(&key);
-                let at = self.clock.own_time(time);
-                self.queue.add_at(key.clone(), at, now);
+                let at = self.clock.own_time(time, now);
+                self.queue.add_at(key.clone(), at, now.steady);
                 self.rest(&key, now);
             }
             // The requested time is not in the future. Backing off keeps a clock that stands still from making us spin.
@@ -300,18 +312,24 @@ impl<C: Controller> Driver<C> {
     }
 
     /// Sends the request of a decision, unless a row of the gate stops it or its kind has no free slot.
-    fn pass_gate(&mut self, planned: PlannedCall<C>, now: Timestamp) {
+    fn pass_gate(&mut self, planned: PlannedCall<C>, now: DriverTime) {
         let (key, call) = (&planned.key, &planned.call);
         match self.gate.check(call, &self.kinds) {
             GateOutcome::Pass => {
                 if !call.is_read() {
                     self.gate.forget(key);
                 }
-                if self.in_flight.has_room_for(call.target().kind) {
+                let wait_until = self.writes.not_before(key, call, now.steady);
+                if let Some(at) = wait_until.filter(|at| *at > now.steady) {
+                    // The server accepted this write before, and it is needed again.
+                    self.queue.defer(key, at);
+                    self.queue.release(key, ReleaseCause::Idle, now.steady);
+                    self.stop_work(key, now);
+                } else if self.in_flight.has_room_for(call.target().kind) {
                     self.send(planned);
                 } else {
                     // That is no failure of the key, and keys parked behind it keep waiting.
-                    let until = self.in_flight.defer_until(now);
+                    let until = self.in_flight.defer_until(now.steady);
                     self.queue.defer(key, until);
                     self.stop_work(key, now);
                 }
@@ -325,7 +343,7 @@ impl<C: Controller> Driver<C> {
                 if self.gate.record(key, call) {
                     let catalog = self.effects.catalog();
                     self.report
-                        .held_back(key, call, &planned.because, &catalog, now);
+                        .held_back(key, call, &planned.because, &catalog, now.wall);
                 }
                 self.rest(key, now);
             }
@@ -334,7 +352,7 @@ impl<C: Controller> Driver<C> {
 
     /// The state of a row has changed: decides all held keys again.
     fn wake_held(&mut self) {
-        let now = self.clock.now();
+        let now = self.clock.now().steady;
         for key in self.gate.keys() {
             self.queue.add(key.clone(), now);
         }
@@ -347,35 +365,35 @@ impl<C: Controller> Driver<C> {
         key: &C::Key,
         others: &[C::Key],
         progress: &KeyProgress<C::Key>,
-        now: Timestamp,
+        now: DriverTime,
     ) {
         for other in others {
-            self.queue.prioritize(other, now);
+            self.queue.prioritize(other, now.steady);
         }
         let behind = others
             .last()
             .filter(|last| progress.in_vain.as_ref() != Some(*last));
-        if behind.is_some_and(|behind| self.queue.park(key, behind, now)) {
+        if behind.is_some_and(|behind| self.queue.park(key, behind, now.steady)) {
             self.stop_work(key, now);
         } else {
             self.retry(key, now);
         }
     }
 
-    fn rest(&mut self, key: &C::Key, now: Timestamp) {
+    fn rest(&mut self, key: &C::Key, now: DriverTime) {
         self.queue.reset_backoff(key);
         self.stop_work(key, now);
     }
 
     /// Backs off a key that has no request to send now. Keys parked behind it are released: it cannot help them now.
-    fn retry(&mut self, key: &C::Key, now: Timestamp) {
-        self.queue.retry(key, now);
-        self.queue.release(key, ReleaseCause::Idle, now);
+    fn retry(&mut self, key: &C::Key, now: DriverTime) {
+        self.queue.retry(key, now.steady);
+        self.queue.release(key, ReleaseCause::Idle, now.steady);
         self.stop_work(key, now);
     }
 
-    fn stop_work(&mut self, key: &C::Key, now: Timestamp) {
-        self.queue.done(key, now);
-        self.report.work_ended(key, now);
+    fn stop_work(&mut self, key: &C::Key, now: DriverTime) {
+        self.queue.done(key, now.steady);
+        self.report.work_ended(key, now.steady);
     }
 }

@@ -19,6 +19,7 @@ use jiff::Timestamp;
 use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 pub use rate_limit::ClientRateLimit;
 pub use response::{BODY_MAX, ExchangeError, REQUEST_TIMEOUT, RETRY_AFTER_MAX, described};
@@ -125,8 +126,20 @@ impl Effects {
         reply.map(|reply| reply.date())
     }
 
-    /// Sends one request and returns its answer.
+    /// Sends one request as soon as the rate limit allows it, and returns its answer.
     pub async fn perform(&self, call: &ApiCall) -> PerformedCall {
+        self.perform_at(call, self.next_slot()).await
+    }
+
+    /// Takes the next place in the rate limit: the time at which a request may be sent.
+    pub(crate) fn next_slot(&self) -> Instant {
+        let now = Instant::now();
+        let limiter = self.limiter.as_ref();
+        limiter.map_or(now, |limiter| limiter.reserve(now))
+    }
+
+    /// Sends one request at the time that [`Effects::next_slot`] returned, and returns its answer.
+    pub(crate) async fn perform_at(&self, call: &ApiCall, slot: Instant) -> PerformedCall {
         let catalog = self.catalog();
         let Some(kind) = catalog.get(call.target().kind) else {
             let message = "the kind is not served".to_owned();
@@ -138,8 +151,8 @@ impl Effects {
                 return PerformedCall::failed(FailureKind::Refused, None, error.to_string());
             }
         };
-        if let Some(limiter) = &self.limiter {
-            limiter.acquire().await;
+        if slot > Instant::now() {
+            tokio::time::sleep_until(slot).await;
         }
         tracing::debug!(method = %request.method(), path = request.uri().path(), "sending request");
         let performed = match exchange(&self.client, request, &self.metrics).await {

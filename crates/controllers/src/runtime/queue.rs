@@ -4,7 +4,8 @@
 //! A plain struct with the semantics of client-go's workqueue (1.36): a key is queued once however often it is added,
 //! is never in process twice, and is decided again if it was added while in process; a delay only moves earlier;
 //! failures back off per key. Parking is new: a key waits behind another key, so that a read that many keys need is sent
-//! once. The driver owns the queue and passes the time; the queue has no tasks and no locks.
+//! once. The driver owns the queue and passes the time; the queue has no tasks and no locks. Its times are steady, so that a
+//! clock that is set back delays no key.
 //!
 //! DEVIATION(retry-limits): upstream's backoff goes up to 1,000 s, and one bucket of 10/s delays the retries of all keys
 //! of a queue. Here, by default, the limit is 60 s and there is no bucket, so that an object is collected within a minute once that is
@@ -13,6 +14,7 @@
 use std::collections::{BTreeMap, VecDeque, btree_map};
 use std::time::Duration;
 
+use caretaker_machinery::clock::SteadyTime;
 use jiff::{SignedDuration, Timestamp};
 
 /// The first backoff of a key, doubled with every further failure, as in client-go.
@@ -20,6 +22,10 @@ pub const RETRY_MIN: Duration = Duration::from_millis(5);
 
 /// The default of `--retry-max-delay`: the longest backoff of a key. A [`RetryBucket`] may delay a retry further.
 pub const RETRY_MAX: Duration = Duration::from_secs(60);
+
+/// The longest backoff of a key that may not read an object, as upstream's longest backoff. Thousands of owners may be of
+/// a kind that may not be read.
+pub const FORBIDDEN_RETRY_MAX: Duration = Duration::from_secs(1_000);
 
 /// The limits of retries.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -42,23 +48,23 @@ pub struct RetryBucket {
 pub struct WorkQueue<K> {
     entries: BTreeMap<K, KeyState<K>>,
     /// Keys that are due, first come, first served, with the time since which they are.
-    ready: VecDeque<(K, Timestamp)>,
+    ready: VecDeque<(K, SteadyTime)>,
     /// Keys that are due and that other keys wait for.
-    awaited: VecDeque<(K, Timestamp)>,
+    awaited: VecDeque<(K, SteadyTime)>,
     /// Parked keys in their order, by the key that they wait behind.
     parked: BTreeMap<K, BTreeMap<u64, K>>,
     /// Keys that are due because the key that they waited behind was released.
     groups: BTreeMap<K, ReleasedGroup<K>>,
     /// The order of groups. May name groups that are gone.
     released: VecDeque<K>,
-    delayed: BTreeMap<(Timestamp, u64), K>,
+    delayed: BTreeMap<(SteadyTime, u64), K>,
     /// The last sequence number, which keeps parked and delayed keys in their order.
     sequence: u64,
     /// Whether a group had the last turn: groups and single keys take turns, so that neither starves the other.
     group_had_turn: bool,
     retries: RetryLimits,
     /// The time at which the bucket is full again.
-    bucket_until: Option<Timestamp>,
+    bucket_until: Option<SteadyTime>,
     processing: usize,
     counts: QueueCounts,
 }
@@ -74,7 +80,7 @@ struct KeyState<K> {
     failures: u32,
     delay: Option<KeyDelay>,
     /// The server refuses requests before this time.
-    not_before: Option<Timestamp>,
+    not_before: Option<SteadyTime>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,7 +93,7 @@ enum KeyPlace<K> {
 
 #[derive(Debug, Clone, Copy)]
 struct KeyDelay {
-    at: Timestamp,
+    at: SteadyTime,
     sequence: u64,
     /// Whether this is a backoff; else it is a time that the controller asked for.
     is_backoff: bool,
@@ -96,7 +102,7 @@ struct KeyDelay {
 #[derive(Debug)]
 struct ReleasedGroup<K> {
     keys: BTreeMap<u64, K>,
-    since: Timestamp,
+    since: SteadyTime,
     is_futile: bool,
 }
 
@@ -106,7 +112,7 @@ pub struct DueKey<K> {
     /// The key, which is in process until [`WorkQueue::done`] or [`WorkQueue::park`].
     pub key: K,
     /// The time since which it was due.
-    pub since: Timestamp,
+    pub since: SteadyTime,
     /// The key that this one waited behind, if that one had no request and will not be decided soon: waiting behind it
     /// again would be in vain.
     pub in_vain: Option<K>,
@@ -170,7 +176,7 @@ impl<K: Clone + Ord> WorkQueue<K> {
 
     /// Makes `key` due, unless it is due already. A key in process becomes due when it is done. A parked key becomes due
     /// at once, because its next decision may be another one. A key with a `Retry-After` becomes due after that.
-    pub fn add(&mut self, key: K, now: Timestamp) {
+    pub fn add(&mut self, key: K, now: SteadyTime) {
         let entry = self.entries.entry(key.clone()).or_default();
         match entry.not_before {
             Some(until) if now < until => return self.delay(key, until, true),
@@ -199,7 +205,7 @@ impl<K: Clone + Ord> WorkQueue<K> {
 
     /// Makes `key` due at `at`, unless it has an earlier time already. Only one time is kept, because each decision of a
     /// key asks for its next time again.
-    pub fn add_at(&mut self, key: K, at: Timestamp, now: Timestamp) {
+    pub fn add_at(&mut self, key: K, at: SteadyTime, now: SteadyTime) {
         if at <= now {
             self.add(key, now);
         } else {
@@ -208,29 +214,38 @@ impl<K: Clone + Ord> WorkQueue<K> {
     }
 
     /// Makes `key` due after its backoff, and the next backoff longer. Returns the backoff.
-    pub fn retry(&mut self, key: &K, now: Timestamp) -> Duration {
+    pub fn retry(&mut self, key: &K, now: SteadyTime) -> Duration {
+        self.retry_up_to(key, self.retries.max, now)
+    }
+
+    /// Makes `key` due after a backoff of up to [`FORBIDDEN_RETRY_MAX`]: it may not read an object, and a grant is rare.
+    pub fn retry_forbidden(&mut self, key: &K, now: SteadyTime) -> Duration {
+        self.retry_up_to(key, self.retries.max.max(FORBIDDEN_RETRY_MAX), now)
+    }
+
+    fn retry_up_to(&mut self, key: &K, max: Duration, now: SteadyTime) -> Duration {
         let failures = self.fail(key);
         let factor = 1_u32.checked_shl(failures).unwrap_or(u32::MAX);
-        let backoff = RETRY_MIN.saturating_mul(factor).min(self.retries.max);
+        let backoff = RETRY_MIN.saturating_mul(factor).min(max);
         let wait = backoff.max(self.bucket_wait(now));
-        self.delay(key.clone(), later(now, wait), true);
+        self.delay(key.clone(), now.later(wait), true);
         wait
     }
 
     /// Makes `key` due after the server's `Retry-After`. Changes do not make it due earlier.
-    pub fn retry_after(&mut self, key: &K, wait: Duration, now: Timestamp) {
+    pub fn retry_after(&mut self, key: &K, wait: Duration, now: SteadyTime) {
         self.fail(key);
-        self.hold(key, later(now, wait));
+        self.hold(key, now.later(wait));
     }
 
     /// Makes `key` due after its backoff. Changes do not make it due earlier: for a key whose object changes too fast.
-    pub fn retry_undisturbed(&mut self, key: &K, now: Timestamp) {
+    pub fn retry_undisturbed(&mut self, key: &K, now: SteadyTime) {
         let wait = self.retry(key, now);
-        self.hold(key, later(now, wait));
+        self.hold(key, now.later(wait));
     }
 
     /// Makes `key` due at `at`, or earlier if it is added. This is no failure, and keys behind it keep waiting.
-    pub fn defer(&mut self, key: &K, at: Timestamp) {
+    pub fn defer(&mut self, key: &K, at: SteadyTime) {
         self.delay(key.clone(), at, true);
     }
 
@@ -253,7 +268,7 @@ impl<K: Clone + Ord> WorkQueue<K> {
     }
 
     /// Takes out the next key, which is in process from now on.
-    pub fn pop(&mut self, now: Timestamp) -> Option<DueKey<K>> {
+    pub fn pop(&mut self, now: SteadyTime) -> Option<DueKey<K>> {
         self.promote(now);
         let mut due = self.next()?;
         self.counts.due -= 1;
@@ -281,7 +296,7 @@ impl<K: Clone + Ord> WorkQueue<K> {
 
     /// Ends the processing of `key`, which becomes due if it was added meanwhile. If it will not be decided again soon,
     /// the keys behind it are released, because they would wait in vain.
-    pub fn done(&mut self, key: &K, now: Timestamp) {
+    pub fn done(&mut self, key: &K, now: SteadyTime) {
         let Some(entry) = self.entries.get_mut(key) else {
             return;
         };
@@ -306,7 +321,7 @@ impl<K: Clone + Ord> WorkQueue<K> {
     /// Keys that were released together with `key` and are still due are parked again too, before `key`: they all need
     /// the same read, so a million of them cost one decision.
     #[must_use]
-    pub fn park(&mut self, key: &K, behind: &K, now: Timestamp) -> bool {
+    pub fn park(&mut self, key: &K, behind: &K, now: SteadyTime) -> bool {
         if self.waits_for(behind, key) {
             return false;
         }
@@ -336,7 +351,7 @@ impl<K: Clone + Ord> WorkQueue<K> {
     }
 
     /// Makes `key` due before all keys that no other key waits for, unless it will be decided soon: a backoff stays.
-    pub fn prioritize(&mut self, key: &K, now: Timestamp) {
+    pub fn prioritize(&mut self, key: &K, now: SteadyTime) {
         let entry = self.entries.entry(key.clone()).or_default();
         if !entry.is_coming() {
             entry.place = KeyPlace::Queued;
@@ -347,7 +362,7 @@ impl<K: Clone + Ord> WorkQueue<K> {
     }
 
     /// Makes all keys due that wait behind `key`, in their order.
-    pub fn release(&mut self, key: &K, why: ReleaseCause, now: Timestamp) {
+    pub fn release(&mut self, key: &K, why: ReleaseCause, now: SteadyTime) {
         let Some(keys) = self.parked.remove(key) else {
             return;
         };
@@ -373,13 +388,13 @@ impl<K: Clone + Ord> WorkQueue<K> {
 
     /// The time at which the next delayed key becomes due.
     #[must_use]
-    pub fn next_due(&self) -> Option<Timestamp> {
+    pub fn next_due(&self) -> Option<SteadyTime> {
         self.delayed.first_key_value().map(|((at, _), _)| *at)
     }
 
     /// The time since which the oldest due key has been due.
     #[must_use]
-    pub fn oldest(&self) -> Option<Timestamp> {
+    pub fn oldest(&self) -> Option<SteadyTime> {
         let group = self
             .released
             .iter()
@@ -447,7 +462,7 @@ impl<K: Clone + Ord> WorkQueue<K> {
     }
 
     /// Makes all keys due whose delay is over. Afterwards [`WorkQueue::next_due`] lies in the future.
-    pub fn promote(&mut self, now: Timestamp) {
+    pub fn promote(&mut self, now: SteadyTime) {
         while let Some(first) = self.delayed.first_entry()
             && first.key().0 <= now
         {
@@ -460,7 +475,7 @@ impl<K: Clone + Ord> WorkQueue<K> {
     }
 
     /// Makes all keys due that wait for a time of the controller, because its clock was corrected.
-    pub fn expire_timers(&mut self, now: Timestamp) {
+    pub fn expire_timers(&mut self, now: SteadyTime) {
         for (slot, key) in std::mem::take(&mut self.delayed) {
             match self.entries.get_mut(&key) {
                 Some(entry) if entry.delay.is_some_and(|delay| !delay.is_backoff) => {
@@ -474,7 +489,26 @@ impl<K: Clone + Ord> WorkQueue<K> {
         }
     }
 
-    fn delay(&mut self, key: K, at: Timestamp, is_backoff: bool) {
+    /// Makes all keys due whose backoff is longer than [`RetryLimits::max`], because a kind may be read now that was
+    /// forbidden.
+    pub fn expire_long_backoffs(&mut self, now: SteadyTime) {
+        let long = self
+            .delayed
+            .split_off(&(now.later(self.retries.max), u64::MAX));
+        for (slot, key) in long {
+            match self.entries.get_mut(&key) {
+                Some(entry) if entry.delay.is_some_and(|delay| delay.is_backoff) => {
+                    entry.delay = None;
+                    self.add(key, now);
+                }
+                _ => {
+                    self.delayed.insert(slot, key);
+                }
+            }
+        }
+    }
+
+    fn delay(&mut self, key: K, at: SteadyTime, is_backoff: bool) {
         let entry = self.entries.entry(key.clone()).or_default();
         if let Some(delay) = entry.delay {
             if delay.at <= at {
@@ -492,7 +526,7 @@ impl<K: Clone + Ord> WorkQueue<K> {
         self.delayed.insert((at, sequence), key);
     }
 
-    fn hold(&mut self, key: &K, until: Timestamp) {
+    fn hold(&mut self, key: &K, until: SteadyTime) {
         self.entries.entry(key.clone()).or_default().not_before = Some(until);
         self.delay(key.clone(), until, true);
     }
@@ -507,7 +541,7 @@ impl<K: Clone + Ord> WorkQueue<K> {
     }
 
     /// How long the bucket delays the next retry. It reserves times in the future, as upstream's does.
-    fn bucket_wait(&mut self, now: Timestamp) -> Duration {
+    fn bucket_wait(&mut self, now: SteadyTime) -> Duration {
         let Some(RetryBucket { qps, burst }) = self.retries.bucket else {
             return Duration::ZERO;
         };
@@ -515,9 +549,9 @@ impl<K: Clone + Ord> WorkQueue<K> {
             return Duration::ZERO;
         };
         let until = self.bucket_until.map_or(now, |until| until.max(now));
-        self.bucket_until = Some(later(until, each));
+        self.bucket_until = Some(until.later(each));
         let free = each.saturating_mul(burst.saturating_sub(1));
-        age(until, now).saturating_sub(free)
+        until.since(now).saturating_sub(free)
     }
 
     /// Whether `key` is `other`, or waits behind it, directly or not.

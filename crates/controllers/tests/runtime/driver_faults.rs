@@ -1,18 +1,25 @@
 //! A driver whose server, connection or competing client misbehaves (faults A3–A9, A11, A17, A21).
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use caretaker_controllers::runtime::driver::clock_skew::TimeSource;
 use caretaker_controllers::runtime::driver::{CONFLICTS_AT_ONCE, DriverOptions};
-use caretaker_controllers::runtime::effects::REQUEST_TIMEOUT;
+use caretaker_controllers::runtime::effects::{ClientRateLimit, REQUEST_TIMEOUT};
 use caretaker_controllers::runtime::evidence::WriteStatus;
 use caretaker_controllers::runtime::queue::RetryBucket;
+use caretaker_machinery::clock::Clock;
 use http::{Method, Response};
+use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
+use tokio::time::Instant;
 
-use crate::driver_toy::FINALIZER;
-use crate::driver_world::{DriverWorld, PATH, RequestFate, mk_reply};
+use crate::driver_toy::{FINALIZER, ToyController};
+use crate::driver_world::{DriverWorld, PATH, RequestFate, START, mk_reply};
+
+const EVENTS: &str = "/api/v1/namespaces/default/events";
 
 /// Gives the first `times` requests of a method the fate `fate`; later requests pass.
 fn first(
@@ -189,6 +196,144 @@ async fn a_read_that_changes_nothing_is_not_repeated_at_once() {
     let count = world.count("GET");
     assert!((20..=25).contains(&count), "{count} reads in ten minutes");
     assert!(!world.driver.is_finished());
+}
+
+/// What undoes the toy's patches.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum PatchUndo {
+    /// A webhook: the answer shows the object as it was, in the same version.
+    Webhook,
+    /// Another client: the finalizer is put back right after each patch.
+    Client,
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_is_undone_is_repeated_at_growing_intervals() {
+    for (undo, has_turns) in [
+        (PatchUndo::Webhook, false),
+        (PatchUndo::Webhook, true),
+        (PatchUndo::Client, false),
+        (PatchUndo::Client, true),
+    ] {
+        let toy = ToyController::with_turns(has_turns);
+        let world = DriverWorld::of(toy, DriverOptions::default());
+        world.create("held", &[FINALIZER]).await;
+        let path = format!("{PATH}/held");
+        let (_, object) = world.call(Method::GET, &path, &json!(null)).await;
+        world.rule(move |method, _| match (undo, method) {
+            (PatchUndo::Webhook, &Method::PATCH) => {
+                RequestFate::Reply(mk_reply(200, "application/json", &object.to_string()))
+            }
+            _ => RequestFate::Late(Duration::from_millis(1)),
+        });
+        // Ten minutes.
+        let (short, long) = (Duration::from_millis(5), Duration::from_secs(1));
+        for wait in [short; 400].into_iter().chain([long; 598]) {
+            tokio::time::sleep(wait).await;
+            if undo == PatchUndo::Client {
+                let back = json!({"metadata": {"finalizers": [FINALIZER]}});
+                world.call(Method::PATCH, &path, &back).await;
+            }
+        }
+        let count = world.count("PATCH");
+        assert!(
+            (20..=25).contains(&count),
+            "{undo:?}, turns {has_turns}: {count} patches in ten minutes"
+        );
+        let (_, events) = world.call(Method::GET, EVENTS, &json!(null)).await;
+        let event = &events["items"][0];
+        assert_eq!(event["reason"], "WriteUndone", "{events}");
+        assert_eq!(event["involvedObject"]["name"], "held");
+        let repeated = format!(
+            r#"caretaker_writes_repeated_total{{controller="toy-controller"}} {}"#,
+            count - 2
+        );
+        assert!(world.metrics.encode().contains(&repeated), "{repeated}");
+        // Another write of the same key does not wait.
+        world.rule(|_, _| RequestFate::Pass);
+        let other = json!({"metadata": {"finalizers": [FINALIZER, "example.com/other"]}});
+        world.call(Method::PATCH, &path, &other).await;
+        world.pass(1).await;
+        assert_eq!(world.count("PATCH"), count + 1, "{undo:?} {has_turns}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_set_back_delays_no_retry() {
+    let world = DriverWorld::new();
+    world.rule(first(usize::MAX, Method::PATCH, || {
+        RequestFate::Reply(mk_reply(500, "text/plain", "no"))
+    }));
+    world.create("held", &[FINALIZER]).await;
+    world.pass(90).await;
+    world.clock.jump(SignedDuration::from_hours(-1)).unwrap();
+    world.rule(|_, _| RequestFate::Pass);
+    world.pass(60).await;
+    let (_, object) = world
+        .call(Method::GET, &format!("{PATH}/held"), &json!(null))
+        .await;
+    assert_eq!(object["metadata"]["finalizers"], json!(null));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_set_back_delays_no_time_of_the_controller() {
+    let world = DriverWorld::new();
+    world.create("doomed-a", &[]).await;
+    world.pass(5).await;
+    world.clock.jump(SignedDuration::from_hours(-1)).unwrap();
+    world.create("doomed-b", &[]).await;
+    world.pass(6).await;
+    assert_eq!(world.names().await, ["doomed-b"]);
+    world.pass(5).await;
+    assert_eq!(world.names().await, [""; 0]);
+}
+
+thread_local! {
+    /// When the machine started, and how far its clock was set since.
+    static MACHINE: Cell<Option<(Instant, SignedDuration)>> = const { Cell::new(None) };
+}
+
+fn machine_time() -> Timestamp {
+    let (start, set) = MACHINE
+        .get()
+        .unwrap_or((Instant::now(), SignedDuration::ZERO));
+    START.parse::<Timestamp>().unwrap() + start.elapsed() + set
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_time_on_an_object_follows_a_wall_clock_that_is_set() {
+    let start = Instant::now();
+    MACHINE.set(Some((start, SignedDuration::ZERO)));
+    let options = DriverOptions {
+        timing: TimeSource::Own,
+        ..DriverOptions::default()
+    };
+    let world = DriverWorld::with_clock(Clock::wall(machine_time), options);
+    world.create("doomed-a", &[]).await;
+    world.pass(2).await;
+    MACHINE.set(Some((start, SignedDuration::from_hours(-1))));
+    world.pass(600).await;
+    assert!(world.has("doomed-a").await, "its time has not come");
+    MACHINE.set(Some((start, SignedDuration::ZERO)));
+    world.pass(11).await;
+    assert!(!world.has("doomed-a").await, "its time came again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_the_own_rate_limit_is_no_slowness_of_the_server() {
+    let limit = ClientRateLimit { qps: 0.1, burst: 1 };
+    let world = DriverWorld::limited(limit);
+    for number in 0..20 {
+        world.create(&format!("doomed-{number}"), &[]).await;
+    }
+    for _ in 0..30 {
+        world.pass(10).await;
+        let stats = world.handle.stats();
+        assert!(stats.overdue() < Duration::from_secs(20), "{stats:?}");
+    }
+    assert_eq!(world.names().await, [""; 0]);
+    let slowest = world.trail.recent().iter().map(|own| own.ms).max();
+    assert!(slowest < Some(1_000), "{slowest:?} ms");
 }
 
 #[tokio::test(start_paused = true)]

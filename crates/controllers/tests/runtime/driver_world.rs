@@ -13,7 +13,7 @@ use caretaker_controllers::runtime::controller::ObservedChange;
 use caretaker_controllers::runtime::driver::{
     Driver, DriverEnd, DriverHandle, DriverOptions, DriverParts,
 };
-use caretaker_controllers::runtime::effects::Effects;
+use caretaker_controllers::runtime::effects::{ClientRateLimit, Effects};
 use caretaker_controllers::runtime::events::EventSink;
 use caretaker_controllers::runtime::evidence::EvidenceTrail;
 use caretaker_controllers::runtime::kind::{ApiKind, KindCatalog, KindId, KindScope, KindVerbs};
@@ -83,7 +83,26 @@ impl DriverWorld {
     }
 
     pub(crate) fn of(toy: ToyController, options: DriverOptions) -> Self {
-        let clock = Clock::driven(START.parse().unwrap(), REAL_TIME);
+        Self::start(toy, options, mk_clock(), None)
+    }
+
+    /// A driver and a server with this clock.
+    pub(crate) fn with_clock(clock: Clock, options: DriverOptions) -> Self {
+        Self::start(ToyController::default(), options, clock, None)
+    }
+
+    /// A driver whose client sends few requests.
+    pub(crate) fn limited(limit: ClientRateLimit) -> Self {
+        let (toy, options) = (ToyController::default(), DriverOptions::default());
+        Self::start(toy, options, mk_clock(), Some(limit))
+    }
+
+    fn start(
+        toy: ToyController,
+        options: DriverOptions,
+        clock: Clock,
+        limit: Option<ClientRateLimit>,
+    ) -> Self {
         let server = ApiServer::ephemeral(clock.clone(), Rng::seeded(7));
         let server = server.service(UserIdentity::admin());
         let wire = DriverWire {
@@ -102,8 +121,12 @@ impl DriverWorld {
         );
         tokio::spawn(recorder.run());
         let (_, catalog) = watch::channel(Arc::new(mk_catalog()));
+        let mut effects = Effects::new(client, catalog, metrics.clone());
+        if let Some(limit) = limit {
+            effects = effects.limited(limit);
+        }
         let parts = DriverParts {
-            effects: Effects::new(client, catalog, metrics.clone()),
+            effects,
             clock: clock.clone(),
             events,
             evidence: trail.clone(),
@@ -244,6 +267,10 @@ impl DriverWire {
         let body = body.collect().await.unwrap().to_bytes();
         Response::from_parts(head, Full::new(body))
     }
+}
+
+fn mk_clock() -> Clock {
+    Clock::driven(START.parse().unwrap(), REAL_TIME)
 }
 
 pub(crate) async fn user(

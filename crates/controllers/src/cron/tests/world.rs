@@ -12,6 +12,7 @@ use crate::runtime::call::{ApiAnswer, ApiCall, FailureKind};
 use crate::runtime::controller::{
     AnsweredCall, Controller, EventNote, NextStep, ObservedChange, Verdict, WakeList,
 };
+use crate::runtime::driver::clock_skew::TimeSource;
 use crate::runtime::kind::{KindId, KindScope, KindState};
 use crate::runtime::queue::RETRY_MAX;
 use crate::runtime::record::{ObjectRecord, RecordView, Uid};
@@ -75,6 +76,7 @@ impl CronWorld {
             start: BASE,
             view: RecordView::Full,
             retry_max: RETRY_MAX,
+            timing: TimeSource::Own,
         };
         let mut world = Self {
             row,

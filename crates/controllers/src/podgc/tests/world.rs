@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::podgc::{PodGcController, PodGcKey, PodGcReason, PodGcSettings};
 use crate::runtime::call::{ApiCall, FailureKind};
 use crate::runtime::controller::ObservedChange;
+use crate::runtime::driver::clock_skew::TimeSource;
 use crate::runtime::kind::{KindId, KindScope, KindState};
 use crate::runtime::queue::RETRY_MAX;
 use crate::runtime::record::{ObjectRecord, RecordView, Uid, decode};
@@ -42,6 +43,7 @@ impl World {
             start: "2026-03-01T12:00:00Z".parse().unwrap(),
             view: RecordView::Full,
             retry_max: RETRY_MAX,
+            timing: TimeSource::Steady,
         };
         let mut world = TestWorld::new(PodGcController::new(settings), kinds, options);
         world.shows_first = true;

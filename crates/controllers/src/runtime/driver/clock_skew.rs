@@ -5,7 +5,9 @@
 //! alone. The median of the last answers, minus our time, is the offset. A small offset is ignored. A large one is added to
 //! the time that such a controller gets, and subtracted from the times that it asks for. `Date` has whole seconds and the
 //! answer took its time, so the corrected time is the server's or a little earlier. An answer that makes it earlier than
-//! that counts at once, and while there is a correction nothing is decided with an old one: late is safe, early is not.
+//! that counts at once; one that makes it later counts when no answer has been as early for a minute, because one of
+//! several API servers may have a wrong clock. While there is a correction nothing is decided with an old one: late is
+//! safe, early is not.
 //! After a jump of our own clock earlier answers are worthless: nothing is decided until the server has answered again.
 //!
 //! DEVIATION(clock-skew): upstream judges TTLs and schedule times by its own clock alone, and its documentation says to
@@ -17,7 +19,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use caretaker_machinery::clock::Clock;
+use caretaker_machinery::clock::{Clock, SteadyTime};
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
@@ -44,14 +46,33 @@ pub(super) type ServerTime = Result<Option<Timestamp>, ExchangeError>;
 /// A request for the server's time.
 type TimeRequest = Pin<Box<dyn Future<Output = ServerTime> + Send>>;
 
+/// How far the wall clock may drift from the steady time before that counts as set: far more than the time between two
+/// readings, and little enough that a timer is hardly late.
+const SET_MIN: SignedDuration = SignedDuration::from_millis(500);
+
+/// How long no answer has to confirm the correction before a later time replaces it. One of several API servers may have
+/// a wrong clock, and the answers of the others come in between.
+const LATER_AFTER: Duration = Duration::from_secs(60);
+
 /// Whose time a controller judges by.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum TimeSource {
-    /// Ours: it compares only times that our clock gave, or the server has the same clock.
+    /// Ours since the start, whatever the machine's clock is set to: it compares only times that it was given.
     #[default]
+    Steady,
+    /// Our wall clock: it compares times on objects, and the server has the same clock.
     Own,
-    /// The server's, if that is far from ours.
+    /// The server's, if that is far from our wall clock.
     Server,
+}
+
+/// A time by both clocks of a driver.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DriverTime {
+    /// The wall clock's, for evidence and times on objects.
+    pub(super) wall: Timestamp,
+    /// The time by which waits and backoffs are measured.
+    pub(super) steady: SteadyTime,
 }
 
 /// The time of one driver and its controller.
@@ -64,6 +85,8 @@ pub(super) struct DriverClock {
     request: Option<TimeRequest>,
     /// Whether decisions wait for that request.
     is_awaited: bool,
+    /// How far the wall clock was ahead of the steady time when timers were last compared with it.
+    drift: SignedDuration,
 }
 
 /// Estimates the difference between the server's clock and ours.
@@ -77,6 +100,8 @@ pub struct ClockSkew {
     last_reading: Option<(Timestamp, Instant)>,
     /// When the server's last `Date` came.
     last_date: Option<Instant>,
+    /// When an answer last was as early as the correction, or earlier.
+    confirmed: Option<Instant>,
 }
 
 // === impl DriverClock ===
@@ -85,6 +110,7 @@ impl DriverClock {
     pub(super) fn new(clock: Clock, timing: TimeSource, effects: Arc<Effects>) -> Self {
         let request = (timing == TimeSource::Server).then(|| ask(effects.clone(), Duration::ZERO));
         Self {
+            drift: DriverTime::read(&clock).drift(),
             clock,
             timing,
             skew: ClockSkew::default(),
@@ -94,28 +120,47 @@ impl DriverClock {
         }
     }
 
-    pub(super) fn now(&self) -> Timestamp {
-        self.clock.now()
+    pub(super) fn now(&self) -> DriverTime {
+        DriverTime::read(&self.clock)
     }
 
     /// The time that the controller gets.
-    pub(super) fn controller_time(&self, now: Timestamp) -> Timestamp {
-        now.saturating_add(self.skew.correction())
-            .unwrap_or(Timestamp::MAX)
+    pub(super) fn controller_time(&self, now: DriverTime) -> Timestamp {
+        match self.timing {
+            TimeSource::Steady => now.steady.timestamp(),
+            TimeSource::Own | TimeSource::Server => now
+                .wall
+                .saturating_add(self.skew.correction())
+                .unwrap_or(Timestamp::MAX),
+        }
     }
 
-    /// Our time when the controller's is this.
-    pub(super) fn own_time(&self, time: Timestamp) -> Timestamp {
-        time.saturating_sub(self.skew.correction())
-            .unwrap_or(Timestamp::MIN)
+    /// The steady time at which the controller's time will be this, if no clock is set until then.
+    pub(super) fn own_time(&self, time: Timestamp, now: DriverTime) -> SteadyTime {
+        let left = time.duration_since(self.controller_time(now));
+        now.steady.after(left)
+    }
+
+    /// What is added to our wall clock.
+    pub(super) fn correction(&self) -> SignedDuration {
+        self.skew.correction()
+    }
+
+    /// Whether the wall clock was set since the last call: then timers for its times have to be looked at again.
+    pub(super) fn was_set(&mut self, now: DriverTime) -> bool {
+        let was_set = self.timing != TimeSource::Steady && has_drifted(self.drift, now);
+        if was_set {
+            self.drift = now.drift();
+        }
+        was_set
     }
 
     /// Whether decisions have to wait for the server's time; the server is asked for it then.
-    pub(super) fn is_unknown(&mut self, now: Timestamp) -> bool {
-        if self.timing == TimeSource::Own {
+    pub(super) fn is_unknown(&mut self, now: DriverTime) -> bool {
+        if self.timing != TimeSource::Server {
             return false;
         }
-        self.skew.look(now, Instant::now());
+        self.skew.look(now.wall, Instant::now());
         let is_unknown = !self.skew.is_known();
         if is_unknown && !self.is_awaited {
             self.is_awaited = true;
@@ -129,10 +174,10 @@ impl DriverClock {
     pub(super) fn note(
         &mut self,
         date: Option<Timestamp>,
-        now: Timestamp,
+        now: DriverTime,
     ) -> Option<SignedDuration> {
         let date = date.filter(|_| self.timing == TimeSource::Server)?;
-        let has_changed = self.skew.note(date, now, Instant::now());
+        let has_changed = self.skew.note(date, now.wall, Instant::now());
         has_changed.then(|| self.skew.correction())
     }
 
@@ -150,10 +195,15 @@ impl DriverClock {
         date
     }
 
-    /// Waits until a time of our clock, or for the answer to the request for the server's time. May be cancelled and
-    /// called again.
-    pub(super) async fn wait(&mut self, until: Option<Timestamp>) -> Option<ServerTime> {
-        let Self { clock, request, .. } = self;
+    /// Waits until a steady time, until the wall clock is set, or for the answer to the request for the server's time.
+    /// May be cancelled and called again.
+    pub(super) async fn wait(&mut self, until: Option<SteadyTime>) -> Option<ServerTime> {
+        let Self {
+            clock,
+            request,
+            drift,
+            ..
+        } = self;
         let answer = async {
             match request {
                 Some(request) => request.await,
@@ -161,9 +211,15 @@ impl DriverClock {
             }
         };
         let sleep = async {
-            match until {
-                Some(until) => clock.sleep_until(until).await,
-                None => std::future::pending().await,
+            let Some(until) = until else {
+                return std::future::pending().await;
+            };
+            loop {
+                clock.sleep_until_steady(until).await;
+                let now = DriverTime::read(clock);
+                if now.steady >= until || has_drifted(*drift, now) {
+                    return;
+                }
             }
         };
         tokio::select! {
@@ -171,6 +227,22 @@ impl DriverClock {
             answer = answer => Some(answer),
             () = sleep => None,
         }
+    }
+}
+
+// === impl DriverTime ===
+
+impl DriverTime {
+    fn read(clock: &Clock) -> Self {
+        Self {
+            wall: clock.now(),
+            steady: clock.steady(),
+        }
+    }
+
+    /// How far the wall clock is ahead of the steady time.
+    fn drift(self) -> SignedDuration {
+        self.wall.duration_since(self.steady.timestamp())
     }
 }
 
@@ -198,10 +270,16 @@ impl ClockSkew {
         };
         // One second of difference comes from `Date`, which has whole seconds.
         let is_other = (correction - self.correction).abs() > SKEW_MAX;
-        if is_other {
+        let is_confirmed = |last: Instant| at.saturating_duration_since(last) < LATER_AFTER;
+        if is_other && (correction < self.correction || !self.confirmed.is_some_and(is_confirmed)) {
             self.correction = correction;
+            self.confirmed = Some(at);
+            return true;
         }
-        is_other
+        if offset <= self.correction + SKEW_MAX {
+            self.confirmed = Some(at);
+        }
+        false
     }
 
     /// Compares our two clocks: a jump makes earlier answers worthless. Returns whether there was one.
@@ -213,6 +291,7 @@ impl ClockSkew {
         });
         if has_jumped {
             self.offsets.clear();
+            self.confirmed = None;
         }
         has_jumped
     }
@@ -229,6 +308,10 @@ impl ClockSkew {
     pub fn correction(&self) -> SignedDuration {
         self.correction
     }
+}
+
+fn has_drifted(before: SignedDuration, now: DriverTime) -> bool {
+    now.drift().saturating_sub(before).abs() > SET_MIN
 }
 
 /// Asks for the server's time after a while.
@@ -249,12 +332,17 @@ mod tests {
         SignedDuration::from_secs(secs)
     }
 
+    /// Answers that come so rarely that a later time may replace an earlier one.
     fn noted(offsets: &[i64]) -> ClockSkew {
         let mut skew = ClockSkew::default();
-        for offset in offsets {
-            skew.note(NOW + secs(*offset), NOW, Instant::now());
+        for (count, offset) in (0..).zip(offsets) {
+            skew.note(NOW + secs(*offset), NOW, after(count));
         }
         skew
+    }
+
+    fn after(answers: u32) -> Instant {
+        Instant::now() + LATER_AFTER * answers
     }
 
     #[test]
@@ -282,10 +370,10 @@ mod tests {
     #[test]
     fn a_later_clock_needs_half_of_the_remembered_answers() {
         let mut skew = noted(&[0; 40]);
-        for noted in 0..DATES_MAX {
+        for (noted, count) in (0..DATES_MAX).zip(41..) {
             let expected = if noted <= DATES_MAX / 2 { 0 } else { 3600 };
             assert_eq!(skew.correction(), secs(expected), "{noted}");
-            skew.note(NOW + secs(3600), NOW, Instant::now());
+            skew.note(NOW + secs(3600), NOW, after(count));
         }
         assert_eq!(skew.correction(), secs(3600));
     }
@@ -293,11 +381,33 @@ mod tests {
     #[test]
     fn a_clock_that_was_set_back_counts_at_once() {
         let mut skew = noted(&[3600; 40]);
-        assert!(skew.note(NOW, NOW, Instant::now()));
+        let back = after(40);
+        assert!(skew.note(NOW, NOW, back));
         assert_eq!(skew.correction(), secs(0));
-        // If that was a lie, the others are right again.
-        assert!(skew.note(NOW + secs(3600), NOW, Instant::now()));
+        // If that was a lie, the others are right again after a while.
+        let second = Duration::from_secs(1);
+        assert!(!skew.note(NOW + secs(3600), NOW, back + LATER_AFTER - second));
+        assert_eq!(skew.correction(), secs(0));
+        assert!(skew.note(NOW + secs(3600), NOW, back + LATER_AFTER + second));
         assert_eq!(skew.correction(), secs(3600));
+    }
+
+    /// Two API servers, one of them twelve seconds ahead, answer in turns.
+    #[test]
+    fn a_server_that_is_ahead_of_another_changes_the_correction_at_most_once() {
+        for ahead_of_ten in 1..10 {
+            let (mut skew, start) = (ClockSkew::default(), Instant::now());
+            let changes = (0..400_u32).filter(|answer| {
+                let is_ahead = answer * 7 % 10 < ahead_of_ten;
+                let passed = Duration::from_secs(u64::from(*answer));
+                let now = NOW + passed;
+                let offset = secs(if is_ahead { 12 } else { 0 });
+                skew.note(now + offset, now, start + passed)
+            });
+            let changes = changes.count();
+            assert!(changes <= 2, "{ahead_of_ten} of ten: {changes} changes");
+            assert_eq!(skew.correction(), secs(0), "{ahead_of_ten} of ten");
+        }
     }
 
     #[tokio::test(start_paused = true)]

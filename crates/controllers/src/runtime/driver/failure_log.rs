@@ -7,9 +7,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use caretaker_machinery::clock::SteadyTime;
 
-use crate::runtime::queue::{age, later};
+use super::report::TargetName;
+use crate::runtime::call::ApiCall;
+use crate::runtime::kind::KindCatalog;
 
 /// From the first line of a failure to the second.
 const INTERVAL_MIN: Duration = Duration::from_secs(10);
@@ -27,7 +29,7 @@ pub(super) struct FailureLog {
     failures: BTreeMap<FailureCause, LoggedFailure>,
     /// Failures that found no room since the last line about them, and when that line was.
     untracked: u64,
-    untracked_logged: Option<Timestamp>,
+    untracked_logged: Option<SteadyTime>,
 }
 
 /// One object and the way in which its requests fail.
@@ -54,16 +56,28 @@ pub(super) enum FailureLine {
 #[derive(Debug)]
 struct LoggedFailure {
     interval: Duration,
-    due: Timestamp,
+    due: SteadyTime,
     repeated: u64,
-    last_seen: Timestamp,
+    last_seen: SteadyTime,
+}
+
+// === impl FailureCause ===
+
+impl FailureCause {
+    pub(super) fn of(call: &ApiCall, catalog: &KindCatalog, code: Option<u16>) -> Self {
+        Self {
+            object: TargetName(call, catalog).to_string(),
+            verb: call.verb(),
+            code,
+        }
+    }
 }
 
 // === impl FailureLog ===
 
 impl FailureLog {
     /// Takes note of a failed request.
-    pub(super) fn failed(&mut self, cause: FailureCause, now: Timestamp) -> FailureLine {
+    pub(super) fn failed(&mut self, cause: FailureCause, now: SteadyTime) -> FailureLine {
         if let Some(known) = self.failures.get_mut(&cause) {
             known.last_seen = now;
             if now < known.due {
@@ -71,7 +85,7 @@ impl FailureLog {
                 return FailureLine::None;
             }
             known.interval = (known.interval * 2).min(INTERVAL_MAX);
-            known.due = later(now, known.interval);
+            known.due = now.later(known.interval);
             let repeated = std::mem::take(&mut known.repeated);
             return FailureLine::Full { repeated };
         }
@@ -103,15 +117,15 @@ impl FailureLog {
     }
 
     /// There is no room: what has not failed for a while makes some, or the failure is only counted.
-    fn crowded(&mut self, cause: FailureCause, now: Timestamp) -> FailureLine {
+    fn crowded(&mut self, cause: FailureCause, now: SteadyTime) -> FailureLine {
         self.untracked += 1;
-        let is_recent = |since: Timestamp| age(now, since) < INTERVAL_MIN;
+        let is_recent = |since: SteadyTime| now.since(since) < INTERVAL_MIN;
         if self.untracked_logged.is_some_and(is_recent) {
             return FailureLine::None;
         }
         self.untracked_logged = Some(now);
         self.failures
-            .retain(|_, known| age(now, known.last_seen) < INTERVAL_MAX);
+            .retain(|_, known| now.since(known.last_seen) < INTERVAL_MAX);
         let failures = std::mem::take(&mut self.untracked);
         if self.failures.len() < FAILURES_MAX {
             self.remember(cause, now);
@@ -122,10 +136,10 @@ impl FailureLog {
         FailureLine::Summary { failures }
     }
 
-    fn remember(&mut self, cause: FailureCause, now: Timestamp) {
+    fn remember(&mut self, cause: FailureCause, now: SteadyTime) {
         let failure = LoggedFailure {
             interval: INTERVAL_MIN,
-            due: later(now, INTERVAL_MIN),
+            due: now.later(INTERVAL_MIN),
             repeated: 0,
             last_seen: now,
         };
@@ -135,7 +149,7 @@ impl FailureLog {
 
 #[cfg(test)]
 mod tests {
-    use jiff::SignedDuration;
+    use jiff::{SignedDuration, Timestamp};
 
     use super::*;
 
@@ -147,8 +161,8 @@ mod tests {
         }
     }
 
-    fn at(secs: i64) -> Timestamp {
-        Timestamp::UNIX_EPOCH + SignedDuration::from_secs(secs)
+    fn at(secs: i64) -> SteadyTime {
+        SteadyTime::at(Timestamp::UNIX_EPOCH).after(SignedDuration::from_secs(secs))
     }
 
     #[test]

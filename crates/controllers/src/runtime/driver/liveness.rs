@@ -4,11 +4,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use caretaker_machinery::clock::Clock;
-use jiff::Timestamp;
+use caretaker_machinery::clock::{Clock, SteadyTime};
 use tokio::time::Instant;
-
-use crate::runtime::queue::age;
 
 /// The liveness of one driver. Clones share it.
 #[derive(Debug, Clone)]
@@ -23,9 +20,9 @@ pub struct DriverLiveness {
 #[derive(Debug, Default)]
 pub(crate) struct LivenessState {
     /// Since when the oldest due key is due.
-    pub(crate) due: Option<Timestamp>,
+    pub(crate) due: Option<SteadyTime>,
     /// The time since which each key is in process.
-    pub(crate) started: Vec<Timestamp>,
+    pub(crate) started: Vec<SteadyTime>,
     /// When the oldest request without an answer was sent.
     pub(crate) asked: Option<Instant>,
     /// When the driver stored this.
@@ -74,11 +71,11 @@ impl DriverLiveness {
     /// The ages at this moment.
     #[must_use]
     pub fn ages(&self) -> WorkAges {
-        let now = self.clock.now();
+        let now = self.clock.steady();
         let state = self.state();
-        let started = state.started.iter().map(|start| age(now, *start));
+        let started = state.started.iter().map(|start| now.since(*start));
         WorkAges {
-            due: state.due.map(|since| age(now, since)),
+            due: state.due.map(|since| now.since(since)),
             call: state.asked.map(|since| since.elapsed()),
             stuck: state.due.and(state.turned).map(|since| since.elapsed()),
             longest: started.clone().max().unwrap_or_default(),

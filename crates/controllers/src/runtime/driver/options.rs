@@ -71,7 +71,7 @@ impl Default for DriverOptions {
             holds: Vec::new(),
             retry_max: RETRY_MAX,
             retry_bucket: None,
-            timing: TimeSource::Own,
+            timing: TimeSource::Steady,
             reporter: None,
         }
     }

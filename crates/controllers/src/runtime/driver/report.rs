@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use caretaker_machinery::clock::SteadyTime;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
+use super::clock_skew::DriverTime;
 use super::failure_log::{FailureCause, FailureLine, FailureLog};
 use super::liveness::DriverLiveness;
+use super::repeated_writes::WriteRepetition;
 use super::requests::{FinishedCall, PlannedCall};
 use crate::runtime::call::{ApiAnswer, ApiCall, CallFailure, DeletePropagation};
 use crate::runtime::controller::{Controller, DecisionReason, EventNote, ObjectIdentity};
@@ -16,7 +19,10 @@ use crate::runtime::events::EventSink;
 use crate::runtime::evidence::{Evidence, EvidenceTrail, FailedCall, WriteStatus};
 use crate::runtime::kind::{ApiKind, KindCatalog};
 use crate::runtime::metrics::{ControllerLabel, ControllerMetrics, DeleteLabels, QueueMetrics};
-use crate::runtime::queue::{DueKey, QueueCounts, WorkQueue, age};
+use crate::runtime::queue::{DueKey, QueueCounts, WorkQueue};
+
+/// The Event about an object on which the same write is undone again and again.
+const WRITE_UNDONE: &str = "WriteUndone";
 
 /// Where one driver reports to, and what it has reported.
 pub(super) struct DriverReport<K> {
@@ -33,7 +39,7 @@ pub(super) struct DriverReport<K> {
     /// The queue's counts that metrics have.
     counted: QueueCounts,
     /// Since when each key is in process.
-    started: BTreeMap<K, Timestamp>,
+    started: BTreeMap<K, SteadyTime>,
     /// The notes of each key's last decision that had any.
     notes: BTreeMap<K, Vec<EventNote>>,
 }
@@ -68,16 +74,16 @@ impl<K: Clone + Ord + fmt::Debug> DriverReport<K> {
     }
 
     /// A key was taken out of the queue.
-    pub(super) fn work_started(&mut self, due: &DueKey<K>, now: Timestamp) {
-        let waited = age(now, due.since).as_secs_f64();
+    pub(super) fn work_started(&mut self, due: &DueKey<K>, now: SteadyTime) {
+        let waited = now.since(due.since).as_secs_f64();
         self.queue_metrics.queue_duration.observe(waited);
         self.started.insert(due.key.clone(), now);
     }
 
     /// A key is not in process any more.
-    pub(super) fn work_ended(&mut self, key: &K, now: Timestamp) {
+    pub(super) fn work_ended(&mut self, key: &K, now: SteadyTime) {
         if let Some(start) = self.started.remove(key) {
-            let took = age(now, start).as_secs_f64();
+            let took = now.since(start).as_secs_f64();
             self.queue_metrics.work_duration.observe(took);
         }
     }
@@ -166,17 +172,13 @@ impl<K: Clone + Ord + fmt::Debug> DriverReport<K> {
         failure: &CallFailure,
         retry_in: Duration,
         catalog: &KindCatalog,
-        now: Timestamp,
+        now: DriverTime,
     ) {
-        let cause = FailureCause {
-            object: TargetName(call, catalog).to_string(),
-            verb: call.verb(),
-            code: failure.status,
-        };
+        let cause = FailureCause::of(call, catalog, failure.status);
         let object = cause.object.clone();
         let retry_in_secs = retry_in.as_secs_f64();
         self.evidence.call_failed(FailedCall {
-            at: now,
+            at: now.wall,
             controller: self.name,
             verb: call.verb(),
             object: object.clone(),
@@ -185,7 +187,7 @@ impl<K: Clone + Ord + fmt::Debug> DriverReport<K> {
             retry_in_secs,
             failures: 1,
         });
-        match self.failures.failed(cause, now) {
+        match self.failures.failed(cause, now.steady) {
             FailureLine::Full { repeated } => tracing::warn!(
                 controller = self.name,
                 object,
@@ -213,6 +215,43 @@ impl<K: Clone + Ord + fmt::Debug> DriverReport<K> {
                 "request failed again"
             ),
         }
+    }
+
+    /// Counts a write that was accepted several times and is undone each time. Logs it and emits an Event about its
+    /// object as often as `line` says.
+    pub(super) fn repeated_write<C: Controller<Key = K>>(
+        &self,
+        planned: &PlannedCall<C>,
+        repetition: WriteRepetition,
+        line: FailureLine,
+        catalog: &KindCatalog,
+        now: Timestamp,
+    ) {
+        let controller = self.name;
+        let repeated = &self.metrics.families().writes_repeated;
+        repeated
+            .get_or_create(&ControllerLabel { controller })
+            .inc();
+        if !matches!(line, FailureLine::Full { .. }) {
+            return;
+        }
+        let (key, call, because) = (&planned.key, &planned.call, &planned.because);
+        let verb = call.verb();
+        tracing::warn!(
+            controller,
+            object = %TargetName(call, catalog),
+            verb,
+            reason = %because,
+            times = repetition.times,
+            retry_in_secs = repetition.wait.as_secs_f64(),
+            "write was accepted and is needed again; an admission webhook or another client undoes it"
+        );
+        let about = self.evidence_of(key, call, because, catalog, now).target;
+        let message = format!(
+            "the server accepted a {verb} of this object several times, and it is needed again ({because}): \
+             an admission webhook or another client undoes it; it is repeated at growing intervals"
+        );
+        self.emit(EventNote::warning(about, WRITE_UNDONE, message));
     }
 
     /// Counts a key whose object changed faster than it could be judged.

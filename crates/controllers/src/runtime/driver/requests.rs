@@ -10,19 +10,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use caretaker_machinery::clock::SteadyTime;
 use jiff::Timestamp;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
 use tracing::{Instrument as _, Span};
 
 use super::Driver;
-use super::clock_skew::ServerTime;
+use super::clock_skew::{DriverTime, ServerTime};
+use super::failure_log::FailureCause;
 use super::report::TargetName;
 use crate::runtime::call::{ApiAnswer, ApiCall, CallFailure, FailureKind};
 use crate::runtime::controller::{AfterWrite, AnsweredCall, Controller, DriverStep};
 use crate::runtime::effects::{Effects, PerformedCall};
 use crate::runtime::kind::KindId;
-use crate::runtime::queue::{ReleaseCause, later};
+use crate::runtime::queue::ReleaseCause;
 use slot_limit::{LatencyClass, LimitChange, LoadSignal, SlotLimit};
 
 /// How many conflicts in a row a key may have before it backs off. An object that is rewritten every second is still
@@ -47,12 +49,12 @@ const CROWDED_SPACING: Duration = Duration::from_micros(250);
 pub(super) struct InFlight<C: Controller> {
     tasks: JoinSet<FinishedCall<C>>,
     limit: SlotLimit,
-    /// When each request was sent, and to which kind. Numbers grow, so the first is the oldest.
+    /// When each request was sent or may be sent, and to which kind. Numbers grow, so the first is the oldest.
     sent: BTreeMap<u64, (Instant, KindId)>,
     /// Kinds whose last answer took long.
     slow: BTreeSet<KindId>,
     /// Until when keys are deferred whose kind has no free slot.
-    crowded_until: Timestamp,
+    crowded_until: SteadyTime,
     last_number: u64,
 }
 
@@ -92,7 +94,7 @@ impl<C: Controller> InFlight<C> {
             limit: SlotLimit::new(workers),
             sent: BTreeMap::new(),
             slow: BTreeSet::new(),
-            crowded_until: Timestamp::MIN,
+            crowded_until: SteadyTime::at(Timestamp::MIN),
             last_number: 0,
         }
     }
@@ -115,9 +117,9 @@ impl<C: Controller> InFlight<C> {
     }
 
     /// When a key is decided again whose kind has no free slot.
-    pub(super) fn defer_until(&mut self, now: Timestamp) -> Timestamp {
-        let until = later(now, CROWDED_WAIT).max(self.crowded_until);
-        self.crowded_until = later(until, CROWDED_SPACING);
+    pub(super) fn defer_until(&mut self, now: SteadyTime) -> SteadyTime {
+        let until = now.later(CROWDED_WAIT).max(self.crowded_until);
+        self.crowded_until = until.later(CROWDED_SPACING);
         until
     }
 
@@ -125,11 +127,12 @@ impl<C: Controller> InFlight<C> {
     fn spawn(&mut self, mut planned: PlannedCall<C>, effects: Arc<Effects>, span: Span) {
         planned.progress.requests += 1;
         self.last_number += 1;
-        let (number, start) = (self.last_number, Instant::now());
+        // Waiting for our own rate limit is no slowness of the server.
+        let (number, start) = (self.last_number, effects.next_slot());
         self.sent
             .insert(number, (start, planned.call.target().kind));
         let request = async move {
-            let performed = effects.perform(&planned.call).await;
+            let performed = effects.perform_at(&planned.call, start).await;
             FinishedCall {
                 planned,
                 number,
@@ -168,7 +171,7 @@ impl<C: Controller> InFlight<C> {
         Some(self.finish(joined))
     }
 
-    /// When the oldest request without an answer was sent.
+    /// When the oldest request without an answer was sent, or may be sent.
     pub(super) fn oldest(&self) -> Option<Instant> {
         self.sent.first_key_value().map(|(_, (sent, _))| *sent)
     }
@@ -254,7 +257,7 @@ impl<C: Controller> Driver<C> {
         self.compare_clocks(finished.performed.date, now);
         let time = self.clock.controller_time(now);
         let catalog = self.effects.catalog();
-        self.report.answered(&finished, &catalog, now);
+        self.report.answered(&finished, &catalog, now.wall);
         let (mut planned, answer) = (finished.planned, finished.performed.answer);
         let PlannedCall {
             key, call, because, ..
@@ -291,6 +294,7 @@ impl<C: Controller> Driver<C> {
         if !is_read && !has_failed {
             // The requests from now on belong to the next write.
             planned.progress.requests = 0;
+            self.accepted(&planned, now);
         }
         match answer {
             answer if answer.is_conflict() && !is_read => self.read_again(planned, now),
@@ -302,28 +306,49 @@ impl<C: Controller> Driver<C> {
     }
 
     /// Decides the key of a successful request again: at once, or after a write as the controller wants it.
-    fn continue_after(&mut self, planned: PlannedCall<C>, now: Timestamp) {
+    fn continue_after(&mut self, planned: PlannedCall<C>, now: DriverTime) {
         let key = planned.key;
-        self.queue.release(&key, ReleaseCause::Answered, now);
+        self.queue.release(&key, ReleaseCause::Answered, now.steady);
         self.queue.clear_dirty(&key);
         let is_last = self.controller.after_write() == AfterWrite::EndOfQueue;
         if is_last && !planned.call.is_read() {
-            self.queue.add(key.clone(), now);
+            self.queue.add(key.clone(), now.steady);
             self.stop_work(&key, now);
         } else {
             self.decide(key, planned.progress, now);
         }
     }
 
+    /// Remembers a write that the server accepted, and reports it if it was accepted before and had to be repeated.
+    fn accepted(&mut self, planned: &PlannedCall<C>, now: DriverTime) {
+        let (key, call) = (&planned.key, &planned.call);
+        let Some(repetition) = self.writes.accepted(key, call, now.steady) else {
+            return;
+        };
+        if self.gate.holds_all() {
+            // The Event would be a write.
+            return;
+        }
+        let catalog = self.effects.catalog();
+        let line = self
+            .writes
+            .log_line(FailureCause::of(call, &catalog, None), now.steady);
+        self.report
+            .repeated_write(planned, repetition, line, &catalog, now.wall);
+    }
+
     /// Backs off the key of a failed request, or lets it wait as long as the server asked for.
-    fn failed(&mut self, planned: &PlannedCall<C>, failure: &CallFailure, now: Timestamp) {
+    fn failed(&mut self, planned: &PlannedCall<C>, failure: &CallFailure, now: DriverTime) {
         let key = &planned.key;
         let wait = match failure.retry_after {
             Some(wait) => {
-                self.queue.retry_after(key, wait, now);
+                self.queue.retry_after(key, wait, now.steady);
                 wait
             }
-            None => self.queue.retry(key, now),
+            None if planned.call.is_read() && failure.status == Some(403) => {
+                self.queue.retry_forbidden(key, now.steady)
+            }
+            None => self.queue.retry(key, now.steady),
         };
         let catalog = self.effects.catalog();
         self.report
@@ -335,11 +360,11 @@ impl<C: Controller> Driver<C> {
     ///
     /// DEVIATION(conflicts-judged-again): upstream's collector deletes once more without a version if the owners have not
     /// changed, and so can override what a user has just asked for.
-    fn read_again(&mut self, mut planned: PlannedCall<C>, now: Timestamp) {
+    fn read_again(&mut self, mut planned: PlannedCall<C>, now: DriverTime) {
         planned.progress.conflicts += 1;
         if planned.progress.conflicts > CONFLICTS_AT_ONCE {
             self.report.starved(&planned.call, &self.effects.catalog());
-            self.queue.retry_undisturbed(&planned.key, now);
+            self.queue.retry_undisturbed(&planned.key, now.steady);
             self.stop_work(&planned.key, now);
             return;
         }
@@ -362,8 +387,9 @@ impl<C: Controller> Driver<C> {
     }
 
     /// Compares the server's time in an answer with ours. A new correction moves all times that the controller asked
-    /// for, so all of its timers expire.
-    fn compare_clocks(&mut self, date: Option<Timestamp>, now: Timestamp) {
+    /// for. If they come earlier, its timers expire.
+    fn compare_clocks(&mut self, date: Option<Timestamp>, now: DriverTime) {
+        let before = self.clock.correction();
         if let Some(offset) = self.clock.note(date, now) {
             let (controller, offset_secs) = (self.report.name, offset.as_secs());
             if offset.is_zero() {
@@ -375,7 +401,10 @@ impl<C: Controller> Driver<C> {
                     "server clock differs; using server time"
                 );
             }
-            self.queue.expire_timers(now);
+            // A timer that is too early asks for its time again.
+            if offset > before {
+                self.queue.expire_timers(now.steady);
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The parts are those of [`Driver::run`]: the same queue, the same gate, the same requests.
 
-use jiff::Timestamp;
+use std::time::Duration;
 
 use super::Driver;
 use super::requests::KeyProgress;
@@ -26,16 +26,19 @@ impl<C: Controller> Driver<C> {
 
     /// Makes a key due, as a relist could.
     pub(crate) fn wake(&mut self, key: C::Key) {
-        self.queue.add(key, self.clock.now());
+        self.queue.add(key, self.clock.now().steady);
     }
 
     /// Decides the next due key and sends its request, if it has one. False: no key is due.
     pub(crate) fn decide_next(&mut self) -> bool {
         let now = self.clock.now();
-        let Some(due) = self.queue.pop(now) else {
+        if self.clock.was_set(now) {
+            self.queue.expire_timers(now.steady);
+        }
+        let Some(due) = self.queue.pop(now.steady) else {
             return false;
         };
-        self.report.work_started(&due, now);
+        self.report.work_started(&due, now.steady);
         let DueKey { key, in_vain, .. } = due;
         self.decide(key, KeyProgress::new(in_vain), now);
         true
@@ -55,14 +58,15 @@ impl<C: Controller> Driver<C> {
         }
     }
 
-    /// When the next key becomes due.
-    pub(crate) fn next_due(&self) -> Option<Timestamp> {
-        self.queue.next_due()
+    /// The time until the next key becomes due.
+    pub(crate) fn next_due_in(&self) -> Option<Duration> {
+        let due = self.queue.next_due()?;
+        Some(due.since(self.clock.now().steady))
     }
 
     /// Whether a key is due now.
     pub(crate) fn is_due(&mut self) -> bool {
-        self.queue.promote(self.clock.now());
+        self.queue.promote(self.clock.now().steady);
         self.queue.counts().due > 0
     }
 }

@@ -30,6 +30,11 @@ impl WatchedKinds {
         Some(self.states.len())
     }
 
+    /// Whether a kind that may not be listed is listed from this state on.
+    pub(super) fn becomes_readable(&self, kind: KindId, state: KindState) -> bool {
+        state == KindState::Synced && self.states.get(&kind) == Some(&KindState::Forbidden)
+    }
+
     /// Whether the resourceVersions of a kind went back: it is not written to until a fresh list was applied.
     pub(super) fn is_frozen(&self, kind: KindId) -> bool {
         self.states.get(&kind) == Some(&KindState::Frozen)

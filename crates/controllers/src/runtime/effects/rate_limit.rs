@@ -40,13 +40,8 @@ impl RateLimiter {
         }
     }
 
-    /// Returns when the caller may send a request.
-    pub(crate) async fn acquire(&self) {
-        let at = self.reserve(Instant::now());
-        tokio::time::sleep_until(at).await;
-    }
-
-    fn reserve(&self, now: Instant) -> Instant {
+    /// Takes the next place, and returns when the caller may send a request.
+    pub(crate) fn reserve(&self, now: Instant) -> Instant {
         let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
         let place = until.map_or(now, |until| until.max(now));
         *until = Some(place + self.each);
@@ -68,14 +63,14 @@ mod tests {
         let start = Instant::now();
         let mut waits = Vec::new();
         for _ in 0..6 {
-            limiter.acquire().await;
+            tokio::time::sleep_until(limiter.reserve(Instant::now())).await;
             waits.push(start.elapsed().as_millis());
         }
         assert_eq!(waits, [0, 0, 0, 100, 200, 300]);
         tokio::time::sleep(Duration::from_secs(60)).await;
         let start = Instant::now();
         for _ in 0..4 {
-            limiter.acquire().await;
+            tokio::time::sleep_until(limiter.reserve(Instant::now())).await;
         }
         assert_eq!(start.elapsed().as_millis(), 100, "a rest fills it up again");
     }
@@ -86,7 +81,7 @@ mod tests {
             let limiter = RateLimiter::new(ClientRateLimit { qps, burst: 0 });
             let start = Instant::now();
             for _ in 0..100 {
-                limiter.acquire().await;
+                tokio::time::sleep_until(limiter.reserve(Instant::now())).await;
             }
             assert_eq!(start.elapsed(), Duration::ZERO, "{qps}");
         }

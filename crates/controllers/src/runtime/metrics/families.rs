@@ -20,6 +20,8 @@ pub struct MetricFamilies {
     pub deletes: Family<DeleteLabels, Counter>,
     /// The family `caretaker_conflicts_starved_total`: keys that backed off because their object changed too fast.
     pub conflicts_starved: Family<ControllerLabel, Counter>,
+    /// The family `caretaker_writes_repeated_total`: accepted writes that were undone, from the third time on.
+    pub writes_repeated: Family<ControllerLabel, Counter>,
     /// The family `caretaker_events_dropped_total`.
     pub events_dropped: Family<DropLabels, Counter>,
     /// The family `caretaker_kind_state`: 1 for the state that a kind is in.
@@ -52,6 +54,7 @@ impl MetricFamilies {
             work_duration "workqueue_work_duration_seconds" "Seconds that keys were in process";
             deletes "caretaker_deletes" "Deletes by kind, policy and result";
             conflicts_starved "caretaker_conflicts_starved" "Keys that backed off after too many conflicts in a row";
+            writes_repeated "caretaker_writes_repeated" "Accepted writes that had to be repeated because they were undone";
             events_dropped "caretaker_events_dropped" "Events that were not written";
             kind_state "caretaker_kind_state" "The state that each kind is in";
             restarts "caretaker_controller_restarts" "Controllers that were started again after a panic";
@@ -65,6 +68,7 @@ impl Default for MetricFamilies {
             requests: Family::default(),
             deletes: Family::default(),
             conflicts_starved: Family::default(),
+            writes_repeated: Family::default(),
             events_dropped: Family::default(),
             kind_state: Family::default(),
             restarts: Family::default(),

@@ -6,8 +6,8 @@ use super::*;
 
 const MS: Duration = Duration::from_millis(1);
 
-fn at(ms: u64) -> Timestamp {
-    later(Timestamp::UNIX_EPOCH, MS * u32::try_from(ms).unwrap())
+fn at(ms: u64) -> SteadyTime {
+    SteadyTime::at(Timestamp::UNIX_EPOCH).later(MS * u32::try_from(ms).unwrap())
 }
 
 fn mk_queue() -> WorkQueue<&'static str> {
@@ -360,8 +360,8 @@ fn oldest_is_the_key_that_is_due_for_longest() {
 fn overflowing_times_stop_at_the_maximum() {
     let mut queue = mk_queue();
     queue.retry_after(&"a", Duration::MAX, at(0));
-    assert_eq!(queue.next_due(), Some(Timestamp::MAX));
-    assert_eq!(age(at(0), at(10)), Duration::ZERO);
+    assert_eq!(queue.next_due(), Some(SteadyTime::at(Timestamp::MAX)));
+    assert_eq!(at(0).since(at(10)), Duration::ZERO);
 }
 
 #[derive(Debug, Clone)]
@@ -463,4 +463,21 @@ proptest! {
         prop_assert!(queue.delayed.is_empty() && queue.parked.is_empty() && queue.groups.is_empty());
         prop_assert_eq!((queue.counts().due, queue.counts().parked), (0, 0));
     }
+}
+
+#[test]
+fn a_forbidden_key_waits_longer_until_its_backoff_is_expired() {
+    let mut queue = mk_queue();
+    let mut waits = Vec::new();
+    for _ in 0..20 {
+        queue.add("a", at(0));
+        assert_eq!(pop(&mut queue, 0), Some("a"));
+        waits.push(queue.retry_forbidden(&"a", at(0)).as_secs());
+        queue.done(&"a", at(0));
+    }
+    assert_eq!(waits[15..], [163, 327, 655, 1_000, 1_000]);
+    queue.add_at("timer", at(2_000_000), at(0));
+    queue.expire_long_backoffs(at(1));
+    assert_eq!(drain(&mut queue, 1), ["a"]);
+    assert_eq!(queue.next_due(), Some(at(2_000_000)));
 }
