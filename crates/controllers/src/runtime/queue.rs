@@ -6,10 +6,8 @@
 //! failures back off per key. Parking is new: a key waits behind another key, so that a read that many keys need is sent
 //! once. The driver owns the queue and passes the time; the queue has no tasks and no locks. Its times are steady, so that a
 //! clock that is set back delays no key.
-//!
-//! DEVIATION(retry-limits): upstream's backoff goes up to 1,000 s, and one bucket of 10/s delays the retries of all keys
-//! of a queue. Here, by default, the limit is 60 s and there is no bucket, so that an object is collected within a minute once that is
-//! possible again.
+
+mod backoff;
 
 use std::collections::{BTreeMap, VecDeque, btree_map};
 use std::time::Duration;
@@ -17,31 +15,7 @@ use std::time::Duration;
 use caretaker_machinery::clock::SteadyTime;
 use jiff::{SignedDuration, Timestamp};
 
-/// The first backoff of a key, doubled with every further failure, as in client-go.
-pub const RETRY_MIN: Duration = Duration::from_millis(5);
-
-/// The default of `--retry-max-delay`: the longest backoff of a key. A [`RetryBucket`] may delay a retry further.
-pub const RETRY_MAX: Duration = Duration::from_secs(60);
-
-/// The longest backoff of a key that may not read an object, as upstream's longest backoff. Thousands of owners may be of
-/// a kind that may not be read.
-pub const FORBIDDEN_RETRY_MAX: Duration = Duration::from_secs(1_000);
-
-/// The limits of retries.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct RetryLimits {
-    /// The longest backoff of a key.
-    pub max: Duration,
-    /// One bucket for all retries of the queue, as upstream has it; none by default.
-    pub bucket: Option<RetryBucket>,
-}
-
-/// A token bucket.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct RetryBucket {
-    pub qps: f64,
-    pub burst: u32,
-}
+pub use backoff::{FORBIDDEN_RETRY_MAX, RETRY_MAX, RETRY_MIN, RetryBucket, RetryLimits};
 
 /// The keys of one controller that will be decided.
 #[derive(Debug)]
@@ -140,17 +114,6 @@ pub struct QueueCounts {
     pub parked: usize,
 }
 
-// === impl RetryLimits ===
-
-impl Default for RetryLimits {
-    fn default() -> Self {
-        Self {
-            max: RETRY_MAX,
-            bucket: None,
-        }
-    }
-}
-
 // === impl WorkQueue ===
 
 impl<K: Clone + Ord> WorkQueue<K> {
@@ -213,48 +176,9 @@ impl<K: Clone + Ord> WorkQueue<K> {
         }
     }
 
-    /// Makes `key` due after its backoff, and the next backoff longer. Returns the backoff.
-    pub fn retry(&mut self, key: &K, now: SteadyTime) -> Duration {
-        self.retry_up_to(key, self.retries.max, now)
-    }
-
-    /// Makes `key` due after a backoff of up to [`FORBIDDEN_RETRY_MAX`]: it may not read an object, and a grant is rare.
-    pub fn retry_forbidden(&mut self, key: &K, now: SteadyTime) -> Duration {
-        self.retry_up_to(key, self.retries.max.max(FORBIDDEN_RETRY_MAX), now)
-    }
-
-    fn retry_up_to(&mut self, key: &K, max: Duration, now: SteadyTime) -> Duration {
-        let failures = self.fail(key);
-        let factor = 1_u32.checked_shl(failures).unwrap_or(u32::MAX);
-        let backoff = RETRY_MIN.saturating_mul(factor).min(max);
-        let wait = backoff.max(self.bucket_wait(now));
-        self.delay(key.clone(), now.later(wait), true);
-        wait
-    }
-
-    /// Makes `key` due after the server's `Retry-After`. Changes do not make it due earlier.
-    pub fn retry_after(&mut self, key: &K, wait: Duration, now: SteadyTime) {
-        self.fail(key);
-        self.hold(key, now.later(wait));
-    }
-
-    /// Makes `key` due after its backoff. Changes do not make it due earlier: for a key whose object changes too fast.
-    pub fn retry_undisturbed(&mut self, key: &K, now: SteadyTime) {
-        let wait = self.retry(key, now);
-        self.hold(key, now.later(wait));
-    }
-
     /// Makes `key` due at `at`, or earlier if it is added. This is no failure, and keys behind it keep waiting.
     pub fn defer(&mut self, key: &K, at: SteadyTime) {
         self.delay(key.clone(), at, true);
-    }
-
-    /// Forgets the failures of `key`, so that its next backoff is the shortest.
-    pub fn reset_backoff(&mut self, key: &K) {
-        if let Some(entry) = self.entries.get_mut(key) {
-            entry.failures = 0;
-        }
-        self.tidy(key);
     }
 
     /// Removes the time that `key` asked for, and forgets its failures.
@@ -476,28 +400,24 @@ impl<K: Clone + Ord> WorkQueue<K> {
 
     /// Makes all keys due that wait for a time of the controller, because its clock was corrected.
     pub fn expire_timers(&mut self, now: SteadyTime) {
-        for (slot, key) in std::mem::take(&mut self.delayed) {
-            match self.entries.get_mut(&key) {
-                Some(entry) if entry.delay.is_some_and(|delay| !delay.is_backoff) => {
-                    entry.delay = None;
-                    self.add(key, now);
-                }
-                _ => {
-                    self.delayed.insert(slot, key);
-                }
-            }
-        }
+        let delayed = std::mem::take(&mut self.delayed);
+        self.expire(delayed, false, now);
     }
 
-    /// Makes all keys due whose backoff is longer than [`RetryLimits::max`], because a kind may be read now that was
-    /// forbidden.
-    pub fn expire_long_backoffs(&mut self, now: SteadyTime) {
-        let long = self
-            .delayed
-            .split_off(&(now.later(self.retries.max), u64::MAX));
-        for (slot, key) in long {
+    /// Makes those of the delayed keys due that wait for a backoff, or those that do not. The others wait on.
+    fn expire(
+        &mut self,
+        delayed: BTreeMap<(SteadyTime, u64), K>,
+        is_backoff: bool,
+        now: SteadyTime,
+    ) {
+        for (slot, key) in delayed {
             match self.entries.get_mut(&key) {
-                Some(entry) if entry.delay.is_some_and(|delay| delay.is_backoff) => {
+                Some(entry)
+                    if entry
+                        .delay
+                        .is_some_and(|delay| delay.is_backoff == is_backoff) =>
+                {
                     entry.delay = None;
                     self.add(key, now);
                 }
@@ -524,34 +444,6 @@ impl<K: Clone + Ord> WorkQueue<K> {
             is_backoff,
         });
         self.delayed.insert((at, sequence), key);
-    }
-
-    fn hold(&mut self, key: &K, until: SteadyTime) {
-        self.entries.entry(key.clone()).or_default().not_before = Some(until);
-        self.delay(key.clone(), until, true);
-    }
-
-    /// Counts a failure of `key`, and returns how many there were before.
-    fn fail(&mut self, key: &K) -> u32 {
-        self.counts.retries += 1;
-        let entry = self.entries.entry(key.clone()).or_default();
-        let before = entry.failures;
-        entry.failures = before.saturating_add(1);
-        before
-    }
-
-    /// How long the bucket delays the next retry. It reserves times in the future, as upstream's does.
-    fn bucket_wait(&mut self, now: SteadyTime) -> Duration {
-        let Some(RetryBucket { qps, burst }) = self.retries.bucket else {
-            return Duration::ZERO;
-        };
-        let Ok(each) = Duration::try_from_secs_f64(qps.recip()) else {
-            return Duration::ZERO;
-        };
-        let until = self.bucket_until.map_or(now, |until| until.max(now));
-        self.bucket_until = Some(until.later(each));
-        let free = each.saturating_mul(burst.saturating_sub(1));
-        until.since(now).saturating_sub(free)
     }
 
     /// Whether `key` is `other`, or waits behind it, directly or not.

@@ -162,59 +162,37 @@ fn a_frozen_kind_deletes_nothing_until_it_is_listed_again() {
     assert_eq!(world.calls(), []);
 }
 
-/// Each feed notices a restore by itself, so an absent owner may be back before the feed of its kind notices.
+/// A store that was restored makes every feed list again, each at its own time: an absent owner may be back before the
+/// feed of its kind notices. Raised revisions cause a relist, lower ones freeze the kind first.
 #[test]
 fn a_restore_voids_proofs_of_absence_of_every_kind() {
-    let mut world = World::new();
-    world.create(object(RCS, "rc", &[]));
-    world.create(object(PODS, "pod", &[to(RCS, "rc")]));
-    world.settle();
-    let restored = ["rc", "pod"].map(|uid| world.object(uid));
-    world.delete("rc", DeletePropagation::Background);
-    world.settle();
-    assert_eq!(world.names(), [""; 0]);
-    for object in &restored {
-        world.restore(object);
+    let frozen = ObservedChange::Kind(PODS, KindState::Frozen);
+    let relists = ObservedChange::Progress(PODS, FeedProgress::Relists);
+    for sign in [frozen, relists] {
+        let mut world = World::new();
+        world.create(object(RCS, "rc", &[]));
+        world.create(object(PODS, "pod", &[to(RCS, "rc")]));
+        world.settle();
+        let restored = ["rc", "pod"].map(|uid| world.object(uid));
+        world.delete("rc", DeletePropagation::Background);
+        world.settle();
+        assert_eq!(world.names(), [""; 0]);
+        for object in &restored {
+            world.restore(object);
+        }
+        world.observe(&sign);
+        world.observe(&ObservedChange::Applied(restored[1].clone().into()));
+        world.observe(&ObservedChange::Kind(PODS, KindState::Synced));
+        world.settle();
+        assert_eq!(world.names(), ["pod", "rc"], "{sign:?}");
+        // The same if the owner's kind is not served any more: nothing proves the owner absent.
+        let [pods, _, sets, nodes] = kinds();
+        world.serve([pods, sets, nodes]);
+        world.settle();
+        assert_eq!(world.names(), ["pod", "rc"], "{sign:?}");
+        let because = world.decide("pod").because;
+        assert!(matches!(because, GcReason::Unserved { .. }), "{because}");
     }
-    world.observe(&ObservedChange::Kind(PODS, KindState::Frozen));
-    world.observe(&ObservedChange::Applied(restored[1].clone().into()));
-    world.observe(&ObservedChange::Kind(PODS, KindState::Synced));
-    world.settle();
-    assert_eq!(
-        world.names(),
-        ["pod", "rc"],
-        "the owner was looked up again"
-    );
-}
-
-/// A store that was restored with raised revisions makes every feed list again, and each at its own time. A remembered
-/// absence is from the other history.
-#[test]
-fn a_relist_of_any_kind_voids_proofs_of_absence() {
-    let mut world = World::new();
-    world.create(object(RCS, "rc", &[]));
-    world.create(object(PODS, "pod", &[to(RCS, "rc")]));
-    world.settle();
-    let restored = ["rc", "pod"].map(|uid| world.object(uid));
-    world.delete("rc", DeletePropagation::Background);
-    world.settle();
-    assert_eq!(world.names(), [""; 0]);
-    for object in &restored {
-        world.restore(object);
-    }
-    world.observe(&ObservedChange::Progress(PODS, FeedProgress::Relists));
-    world.observe(&ObservedChange::Applied(restored[1].clone().into()));
-    world.settle();
-    assert_eq!(world.names(), ["pod", "rc"]);
-    // The same if the owner's kind is not served any more: nothing proves the owner absent.
-    let [pods, _, sets, nodes] = kinds();
-    world.serve([pods, sets, nodes]);
-    world.settle();
-    assert_eq!(world.names(), ["pod", "rc"]);
-    assert!(matches!(
-        world.decide("pod").because,
-        GcReason::Unserved { .. }
-    ));
 }
 
 /// An absence that no object refers to is a hint that saves a lookup, and is forgotten within minutes.
