@@ -1,18 +1,18 @@
 //! Reads the kinds of a server.
 //!
 //! One round reads the two roots `/api` and `/apis`, in the aggregated form or, where a server does not support it, group
-//! version by group version. A round that fails in part says which group versions are unknown; [`merge`] keeps the known
-//! kinds of those. Mirrors what upstream's collector takes from client-go's discovery (1.36): the preferred version of
+//! version by group version. An aggregated root that has not changed since the last round (`ETag`, 304) is not sent and not
+//! parsed again. A round that fails in part says which group versions are unknown; [`merge`] keeps the known kinds of those. Mirrors what upstream's collector takes from client-go's discovery (1.36): the preferred version of
 //! each resource, no subresources, nothing that cannot be parsed, and a stale group version counts as failed.
 
 mod documents;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt as _;
-use http::{Request, header};
+use http::{HeaderValue, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};
 use kube::client::Body;
 
@@ -34,6 +34,29 @@ const DOCUMENT_BYTES_MAX: usize = 128 * 1024 * 1024;
 
 /// How many documents are requested at the same time where there is one per group version.
 const DOCUMENTS_AT_ONCE: usize = 8;
+
+/// Reads the kinds of one server, round by round.
+#[derive(Debug, Default)]
+pub struct DiscoveryReader {
+    /// The aggregated roots with an `ETag`, by path.
+    roots: BTreeMap<&'static str, TaggedRoot>,
+    /// Whether the last round read everything.
+    is_complete: bool,
+}
+
+/// An aggregated root and its `ETag`.
+#[derive(Debug)]
+struct TaggedRoot {
+    tag: HeaderValue,
+    root: RootDocument,
+}
+
+/// The answer to a request for a root.
+enum RootAnswer {
+    /// The root has not changed (304).
+    Same,
+    New(Option<HeaderValue>, RootDocument),
+}
 
 /// The result of one round.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -60,7 +83,7 @@ pub enum DocumentError {
     Timeout,
     #[error("answered {status}{message}")]
     Refused {
-        status: http::StatusCode,
+        status: StatusCode,
         /// The message of the server's Status after a colon; empty if the answer has none.
         message: String,
     },
@@ -79,31 +102,6 @@ pub struct DiscoveryGaps {
     pub core: bool,
     /// Whether `/apis`, and so all other groups, failed.
     pub groups: bool,
-}
-
-/// Runs one round of discovery. Never an error: the result says which documents failed.
-pub async fn discover(client: &kube::Client) -> DiscoveryResult {
-    let (core, groups) = futures::join!(
-        document(client, "/api", read_root),
-        document(client, "/apis", read_root)
-    );
-    let mut found = DiscoveryResult {
-        failed: DiscoveryGaps {
-            core: core.is_err(),
-            groups: groups.is_err(),
-            ..DiscoveryGaps::default()
-        },
-        ..DiscoveryResult::default()
-    };
-    let mut kinds = Vec::new();
-    for answer in [core, groups] {
-        match answer {
-            Ok(root) => kinds.extend(complete(client, root, &mut found).await),
-            Err(error) => note(&mut found, error),
-        }
-    }
-    found.kinds = assemble(kinds);
-    found
 }
 
 /// The kinds to continue with after a round: those that were found, and of the group versions that failed those that were
@@ -138,6 +136,62 @@ pub fn merge(
     let mut kinds: Vec<ApiKind> = new.cloned().collect();
     kinds.extend(kept);
     Some(kinds)
+}
+
+// === impl DiscoveryReader ===
+
+impl DiscoveryReader {
+    /// Runs one round. Never an error: the result says which documents failed. `None` if the last round read everything
+    /// and nothing has changed since.
+    pub async fn round(&mut self, client: &kube::Client) -> Option<DiscoveryResult> {
+        let [core, groups] = ["/api", "/apis"];
+        let (core_answer, groups_answer) = futures::join!(
+            root(client, core, self.roots.get(core)),
+            root(client, groups, self.roots.get(groups))
+        );
+        let answers = [(core, core_answer), (groups, groups_answer)];
+        let is_same = |(_, answer): &(_, _)| matches!(answer, Ok(RootAnswer::Same));
+        if self.is_complete && answers.iter().all(is_same) {
+            return None;
+        }
+        let mut found = DiscoveryResult::default();
+        let mut kinds = Vec::new();
+        for (path, answer) in answers {
+            match answer {
+                Ok(answer) => {
+                    let root = self.keep(path, answer);
+                    kinds.extend(complete(client, root, &mut found).await);
+                }
+                Err(error) => {
+                    found.failed.core |= path == core;
+                    found.failed.groups |= path == groups;
+                    note(&mut found, error);
+                }
+            }
+        }
+        found.kinds = assemble(kinds);
+        let has_failed = found.error.is_some() || found.failed != DiscoveryGaps::default();
+        self.is_complete = !has_failed && !found.kinds.is_empty();
+        Some(found)
+    }
+
+    /// The document of an answer. Keeps it for the next round if it has an `ETag`; a root in the old form does not show
+    /// whether the resources have changed.
+    fn keep(&mut self, path: &'static str, answer: RootAnswer) -> RootDocument {
+        match (answer, self.roots.get(path)) {
+            (RootAnswer::Same, Some(known)) => known.root.clone(),
+            (RootAnswer::Same, None) => RootDocument::Names(Vec::new()),
+            (RootAnswer::New(tag, root), _) => {
+                self.roots.remove(path);
+                let is_aggregated = matches!(root, RootDocument::Aggregated { .. });
+                if let Some(tag) = tag.filter(|_| is_aggregated) {
+                    let root = root.clone();
+                    self.roots.insert(path, TaggedRoot { tag, root });
+                }
+                root
+            }
+        }
+    }
 }
 
 // === impl DiscoveryGaps ===
@@ -194,7 +248,7 @@ async fn complete(
             (group, version) if group.is_empty() => format!("/api/{version}"),
             (group, version) => format!("/apis/{group}/{version}"),
         };
-        let answer = document(client, &path, |document| read_resources(&name, document)).await;
+        let answer = resources(client, &path, &name).await;
         (name, answer)
     });
     let mut kinds = Vec::new();
@@ -215,36 +269,77 @@ fn note(found: &mut DiscoveryResult, error: DiscoveryError) {
     found.error.get_or_insert(error);
 }
 
-async fn document<T>(
+/// Requests a root. 304 is an answer only to the tag of a known root.
+async fn root(
     client: &kube::Client,
     path: &str,
-    read: impl Fn(&[u8]) -> Result<T, BadDocument>,
-) -> Result<T, DiscoveryError> {
-    let answer = tokio::time::timeout(DOCUMENT_TIMEOUT, document_bytes(client, path)).await;
-    let document = answer.unwrap_or(Err(DocumentError::Timeout));
-    let document = document.and_then(|bytes| Ok(read(&bytes)?));
-    document.map_err(|why| DiscoveryError {
-        path: path.into(),
-        why,
-    })
+    known: Option<&TaggedRoot>,
+) -> Result<RootAnswer, DiscoveryError> {
+    let tag = known.map(|known| &known.tag);
+    let Some((tag, bytes)) = fetch(client, path, tag).await? else {
+        return Ok(RootAnswer::Same);
+    };
+    let root = read_root(&bytes).map_err(|error| failed(path, error.into()))?;
+    Ok(RootAnswer::New(tag, root))
 }
 
-async fn document_bytes(client: &kube::Client, path: &str) -> Result<Bytes, DocumentError> {
-    let request = Request::get(path)
-        .header(header::ACCEPT, ACCEPT)
+/// Requests the resources of a group version.
+async fn resources(
+    client: &kube::Client,
+    path: &str,
+    name: &GroupVersion,
+) -> Result<Vec<ApiKind>, DiscoveryError> {
+    let answer = fetch(client, path, None).await?;
+    let (_, bytes) = answer.unwrap_or_default();
+    read_resources(name, &bytes).map_err(|error| failed(path, error.into()))
+}
+
+/// Requests a document, and returns its `ETag` and its bytes; `None` if it still has the known `tag`.
+async fn fetch(
+    client: &kube::Client,
+    path: &str,
+    tag: Option<&HeaderValue>,
+) -> Result<Option<(Option<HeaderValue>, Bytes)>, DiscoveryError> {
+    let answer = tokio::time::timeout(DOCUMENT_TIMEOUT, document(client, path, tag)).await;
+    answer
+        .unwrap_or(Err(DocumentError::Timeout))
+        .map_err(|why| failed(path, why))
+}
+
+fn failed(path: &str, why: DocumentError) -> DiscoveryError {
+    DiscoveryError {
+        path: path.into(),
+        why,
+    }
+}
+
+async fn document(
+    client: &kube::Client,
+    path: &str,
+    tag: Option<&HeaderValue>,
+) -> Result<Option<(Option<HeaderValue>, Bytes)>, DocumentError> {
+    let mut request = Request::get(path).header(header::ACCEPT, ACCEPT);
+    if let Some(tag) = tag {
+        request = request.header(header::IF_NONE_MATCH, tag);
+    }
+    let request = request
         .body(Body::empty())
         .map_err(|error| DocumentError::Failed(error.to_string()))?;
     let response = client.send(request).await;
-    let response = response.map_err(|error| DocumentError::Failed(described(&error)))?;
+    let mut response = response.map_err(|error| DocumentError::Failed(described(&error)))?;
+    if response.status() == StatusCode::NOT_MODIFIED && tag.is_some() {
+        return Ok(None);
+    }
     if !response.status().is_success() {
         return Err(DocumentError::Refused {
             status: response.status(),
             message: refusal_message(response.into_body()).await,
         });
     }
+    let tag = response.headers_mut().remove(header::ETAG);
     let body = Limited::new(response.into_body(), DOCUMENT_BYTES_MAX);
     match body.collect().await {
-        Ok(body) => Ok(body.to_bytes()),
+        Ok(body) => Ok(Some((tag, body.to_bytes()))),
         Err(error) => Err(DocumentError::Failed(error.to_string())),
     }
 }

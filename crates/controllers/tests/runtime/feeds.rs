@@ -6,7 +6,7 @@ use caretaker_controllers::runtime::kind::KindState;
 use caretaker_controllers::runtime::record::RecordView;
 use serde_json::{Value, json};
 
-use crate::world::{ChangeRecorder, FeedWorld};
+use crate::world::{ChangeRecorder, FakeReply, FeedWorld};
 
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
@@ -126,6 +126,51 @@ async fn a_new_kind_is_watched_at_once() {
     ];
     let places = order.map(|words| place(&recorder, words));
     assert!(places.is_sorted(), "{places:?}");
+}
+
+/// C12: discovery that has not changed is neither sent nor published again.
+#[tokio::test(start_paused = true)]
+async fn unchanged_discovery_is_not_read_again() {
+    let world = FeedWorld::new();
+    let mut recorder = world.config_maps();
+    recorder.during(100).await;
+    assert_eq!(world.statuses("/api"), [200, 304, 304, 304]);
+    assert_eq!(world.statuses("/apis"), [200, 304, 304, 304]);
+    let catalogs = |recorder: &mut ChangeRecorder| {
+        let changes = recorder.take();
+        changes.iter().filter(|change| *change == "catalog").count()
+    };
+    assert_eq!(catalogs(&mut recorder), 1);
+    world.must("POST", CRDS, mk_definition(&["v1"])).await;
+    recorder.during(60).await;
+    assert_eq!(catalogs(&mut recorder), 1);
+    let statuses = world.statuses("/apis");
+    let sent = statuses.iter().filter(|status| **status == 200).count();
+    assert_eq!(sent, 2, "{statuses:?}");
+    assert!(
+        world
+            .statuses("/api")
+            .iter()
+            .skip(1)
+            .all(|status| *status == 304)
+    );
+}
+
+/// A round that failed in part is followed by a full one, although the roots have not changed.
+#[tokio::test(start_paused = true)]
+async fn a_root_that_failed_once_is_found_again() {
+    let world = FeedWorld::new();
+    let mut recorder = world.config_maps();
+    recorder.until("configmaps synced").await;
+    world.rule("broken", |uri| {
+        (uri == "/apis").then(|| FakeReply::Text(503, String::new()))
+    });
+    recorder.during(40).await;
+    assert!(world.feeds.discovery_trouble().is_some());
+    world.lift("broken");
+    recorder.during(40).await;
+    assert_eq!(world.feeds.discovery_trouble(), None);
+    assert_eq!(world.statuses("/apis")[..2], [200, 304]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -46,6 +46,8 @@ struct FeedWire {
     rules: BTreeMap<&'static str, ReplyRule>,
     /// The path and query of each request.
     asked: Vec<String>,
+    /// The path and query of each request that the server answered, and the status.
+    answered: Vec<(String, u16)>,
 }
 
 /// A reply that replaces the server's.
@@ -155,6 +157,13 @@ impl FeedWorld {
         asked
     }
 
+    /// The statuses of the server's own replies to requests for `uri` so far.
+    pub(crate) fn statuses(&self, uri: &str) -> Vec<u16> {
+        let wire = self.wire.lock().unwrap();
+        let answered = wire.answered.iter().filter(|(asked, _)| asked == uri);
+        answered.map(|(_, status)| *status).collect()
+    }
+
     pub(crate) fn everything(&self) -> ChangeRecorder {
         let events = ["", "events.k8s.io"].map(|group| ("events".into(), group.into()));
         self.subscribe(KindInterest::Deletable {
@@ -252,7 +261,7 @@ impl Service<Request<kube::client::Body>> for FaultyService {
             wire.asked.push(uri.clone());
             wire.rules.values_mut().find_map(|rule| rule(&uri))
         };
-        let mut inner = self.inner.clone();
+        let (mut inner, wire) = (self.inner.clone(), self.wire.clone());
         Box::pin(async move {
             let mut alter: Option<fn(Value) -> Value> = None;
             match fake {
@@ -283,14 +292,21 @@ impl Service<Request<kube::client::Body>> for FaultyService {
                         .headers_mut()
                         .insert("accept", accept.parse().unwrap());
                 }
-                Some(FakeReply::Altered(by)) => alter = Some(by),
+                Some(FakeReply::Altered(by)) => {
+                    request.headers_mut().remove("if-none-match");
+                    alter = Some(by);
+                }
                 None => {}
             }
             let response = inner.call(request).await?;
+            let answer = (uri, response.status().as_u16());
+            wire.lock().unwrap().answered.push(answer);
             let Some(alter) = alter else {
                 return Ok(response.map(|body| body.map_err(|never| match never {}).boxed_unsync()));
             };
-            let (parts, body) = response.into_parts();
+            let (mut parts, body) = response.into_parts();
+            // The tag of another document.
+            parts.headers.remove("etag");
             let bytes = body.collect().await?.to_bytes();
             let altered = alter(serde_json::from_slice(&bytes).unwrap()).to_string();
             let body = Full::from(altered).map_err(|never| match never {});

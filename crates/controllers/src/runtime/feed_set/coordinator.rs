@@ -13,7 +13,7 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
 use super::super::controller::ObservedChange;
-use super::super::discovery::{DiscoveryResult, discover, merge};
+use super::super::discovery::{DiscoveryReader, DiscoveryResult, merge};
 use super::super::feed::{FeedCommand, FeedSetup, FeedTask};
 use super::super::kind::{ApiKind, KindCatalog, KindId};
 use super::super::record::RecordView;
@@ -87,11 +87,14 @@ struct WatchedKind {
     view: RecordView,
 }
 
-/// A discovery that has begun.
-type DiscoveryRun = Pin<Box<dyn Future<Output = DiscoveryResult> + Send>>;
+/// A discovery that has begun. Returns the reader for the next round, and what was found; nothing if nothing changed.
+type DiscoveryRun =
+    Pin<Box<dyn Future<Output = (DiscoveryReader, Option<DiscoveryResult>)> + Send>>;
 
 /// When discovery runs.
 struct DiscoverySchedule {
+    /// Taken by the running discovery.
+    reader: DiscoveryReader,
     running: Option<(Instant, DiscoveryRun)>,
     due: Instant,
     /// Whether one is requested that has not begun.
@@ -132,6 +135,7 @@ impl FeedCoordinator {
             task_kinds: BTreeMap::new(),
             crashed: BTreeMap::new(),
             discovery: DiscoverySchedule {
+                reader: DiscoveryReader::default(),
                 running: None,
                 due: now,
                 is_requested: false,
@@ -166,8 +170,7 @@ impl FeedCoordinator {
                 found = discovery.finished() => self.found(found),
                 () = self.states.discovery_requested() => self.discovery.request(),
                 () = sleep_until(due), if is_idle => {
-                    let client = self.client.clone();
-                    self.discovery.begin(async move { discover(&client).await });
+                    self.discovery.begin(self.client.clone());
                 }
                 () = at(self.synced_by) => self.check_sync(),
             }
@@ -226,14 +229,14 @@ impl FeedCoordinator {
         }
     }
 
-    fn found(&mut self, (found, took): (DiscoveryResult, Duration)) {
-        self.report(&found);
-        match merge(&found, &self.catalog, |id| self.states.has_synced(id)) {
-            Some(kinds) => {
-                let gaps = found.failed.unknown(&kinds);
-                self.accept(self.catalog.with(kinds).with_gaps(gaps));
+    /// Takes the result of a round; nothing if the kinds are those of the last round.
+    fn found(&mut self, (found, took): (Option<DiscoveryResult>, Duration)) {
+        match found {
+            Some(found) => self.accept_round(&found),
+            None => {
+                self.report(None, false);
+                self.reconcile();
             }
-            None => self.states.count_sync_error(),
         }
         let every = self.options.discovery_every;
         let gap_retry = match self.catalog.gaps().is_empty() {
@@ -249,11 +252,22 @@ impl FeedCoordinator {
         self.discovery.pause(pause, took);
     }
 
-    /// Logs what a round could not read, and counts rounds that could not read a root.
-    fn report(&mut self, found: &DiscoveryResult) {
+    fn accept_round(&mut self, found: &DiscoveryResult) {
         let has_failed = found.failed.core || found.failed.groups || found.kinds.is_empty();
         let error = found.error.as_ref().map(ToString::to_string);
         let error = error.or_else(|| has_failed.then(|| "the server names no kinds".to_owned()));
+        self.report(error, has_failed);
+        match merge(found, &self.catalog, |id| self.states.has_synced(id)) {
+            Some(kinds) => {
+                let gaps = found.failed.unknown(&kinds);
+                self.accept(self.catalog.with(kinds).with_gaps(gaps));
+            }
+            None => self.states.count_sync_error(),
+        }
+    }
+
+    /// Logs what a round could not read, and counts rounds that could not read a root.
+    fn report(&mut self, error: Option<String>, has_failed: bool) {
         self.failed_rounds = match has_failed {
             true => self.failed_rounds.saturating_add(1),
             false => 0,
@@ -398,19 +412,25 @@ impl WatchedKind {
 // === impl DiscoverySchedule ===
 
 impl DiscoverySchedule {
-    fn begin(&mut self, discovery: impl Future<Output = DiscoveryResult> + Send + 'static) {
+    fn begin(&mut self, client: kube::Client) {
         self.was_requested = std::mem::take(&mut self.is_requested);
-        self.running = Some((Instant::now(), Box::pin(discovery)));
+        let mut reader = std::mem::take(&mut self.reader);
+        let run = async move {
+            let found = reader.round(&client).await;
+            (reader, found)
+        };
+        self.running = Some((Instant::now(), Box::pin(run)));
     }
 
     /// Waits for the current round, and returns its result and duration; pending for ever if no round is running. May be
     /// cancelled and called again.
-    async fn finished(&mut self) -> (DiscoveryResult, Duration) {
+    async fn finished(&mut self) -> (Option<DiscoveryResult>, Duration) {
         let Some((began, discovery)) = &mut self.running else {
             return std::future::pending().await;
         };
-        let found = discovery.await;
+        let (reader, found) = discovery.await;
         let took = began.elapsed();
+        self.reader = reader;
         self.running = None;
         (found, took)
     }
