@@ -193,6 +193,7 @@ async fn connect(cluster: &ClusterFlags) -> Result<(ClusterClients, String)> {
         kubeconfig: cluster.kubeconfig.clone(),
         context: cluster.context.clone(),
         environment: ClientEnvironment::read(),
+        seed: wiring::rng()?.u64(),
     };
     let clients = ClusterClients::find(&choice).await?;
     check_server(&clients).await?;

@@ -119,6 +119,7 @@ impl ControllerSet {
         } = options;
         let metrics = ControllerMetrics::new();
         caretaker_controllers::register_metrics(&metrics);
+        clients.register_metrics(&metrics);
         let evidence = EvidenceTrail::new();
         let seed = rng.u64();
         let options = FeedSetOptions::default();

@@ -35,6 +35,7 @@ async fn run_controllers(args: &RunFlags) -> Result<ExitCode> {
         kubeconfig: args.kubeconfig.clone(),
         context: args.context.clone(),
         environment: ClientEnvironment::read(),
+        seed: wiring::rng()?.u64(),
     };
     let clients = ClusterClients::find(&choice).await?;
     let (running, mode) = (args.controllers.running(), args.controllers.mode());

@@ -76,7 +76,7 @@ impl PeerWatch {
                 manager,
                 ours,
                 policy,
-                client: clients.requests(),
+                client: clients.lease(),
                 clock: clock.clone(),
                 history,
                 row,

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests and their helpers may unwrap")]
 
 mod child;
+mod connections;
 mod cron;
 mod demo;
 mod failures;

@@ -55,7 +55,7 @@ impl RunProcess {
 
     /// Waits until `/readyz` has this status and text.
     #[track_caller]
-    fn wait_ready(&self, status: u16, text: &str) -> String {
+    pub(crate) fn wait_ready(&self, status: u16, text: &str) -> String {
         wait(&format!("readyz {status} with {text:?}"), || {
             let (own, page) = self.admin.page("/readyz?verbose");
             (own == status && page.contains(text)).then_some(page)
@@ -69,7 +69,7 @@ impl RunProcess {
 
 /// Asks until there is an answer.
 #[track_caller]
-fn wait<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn wait<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
         if let Some(answer) = ask() {
@@ -94,7 +94,7 @@ fn exists(client: &HttpClient, name: &str) -> bool {
 }
 
 #[track_caller]
-fn wait_deleted(client: &HttpClient, name: &str) {
+pub(crate) fn wait_deleted(client: &HttpClient, name: &str) {
     wait(&format!("{name} is deleted"), || {
         (!exists(client, name)).then_some(())
     });

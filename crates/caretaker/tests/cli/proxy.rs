@@ -61,6 +61,11 @@ impl TestProxy {
         });
     }
 
+    /// The number of connections that were forwarded. Each has two ends.
+    pub(crate) fn forwarded(&self) -> usize {
+        self.connections.lock().unwrap().len() / 2
+    }
+
     /// From now on connections are accepted and nothing is answered.
     pub(crate) fn hang(&self) {
         self.hangs.store(true, Ordering::Relaxed);

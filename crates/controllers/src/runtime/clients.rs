@@ -1,32 +1,45 @@
 //! Clients of a cluster: by a kubeconfig, by the service account of a Pod, or of a server in this process.
 //!
-//! The transport is kube's, without its retries (the queue decides what is retried) and without a read timeout (watches
-//! are silent for long; `effects` and feeds have their own timeouts). Files, contexts and proxies are chosen here by
-//! kubectl's rules, so that errors say what to do, and because kube 5.0 compares NO_PROXY with the address of the proxy.
-//! kube handles credential plugins, tokens that change on disk and rotated CAs.
+//! Files, contexts and proxies are chosen here by kubectl's rules, so that errors say what to do, and because kube 5.0
+//! compares NO_PROXY with the address of the proxy. kube handles credential plugins, tokens that change on disk and rotated
+//! CAs.
+//!
+//! - `transport`: the service below `kube::Client`. It does not retry what a server refused (the queue decides) and has no
+//!   read timeout (watches are silent for long; `effects` and feeds have their own timeouts).
+//! - `pool`: HTTP/2 connections, shared by the requests of one purpose.
 
+mod pool;
 mod proxy;
+mod transport;
 
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use caretaker_machinery::rng::Rng;
 use http::{HeaderValue, Uri, header};
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use thiserror::Error;
 
-use super::effects::{described, reason};
+use super::effects::reason;
+use super::metrics::ControllerMetrics;
+use pool::{ConnectionMetrics, HttpVersions, PoolError};
 pub use proxy::ProxySettings;
+use transport::PurposeClients;
 
 /// The `User-Agent` of all requests.
 const USER_AGENT: &str = concat!("caretaker/", env!("CARGO_PKG_VERSION"));
 
-/// The clients of one cluster. Watches and requests share a client for now; callers ask for them separately, so that
-/// they can get connections of their own later.
+/// The clients of one cluster. Watches, requests and the lease have connections of their own: a watch never ends, and a
+/// lease must not wait behind other requests.
 #[derive(Clone)]
 pub struct ClusterClients {
-    client: kube::Client,
+    watches: kube::Client,
+    requests: kube::Client,
+    lease: kube::Client,
+    /// `None` for a server in this process.
+    metrics: Option<ConnectionMetrics>,
     server: String,
     namespace: String,
 }
@@ -39,6 +52,9 @@ pub struct ClusterChoice {
     /// The context that `--context` names, instead of the current one.
     pub context: Option<String>,
     pub environment: ClientEnvironment,
+    /// The seed of the pauses between attempts to connect: processes that lose a server together should not come back
+    /// together.
+    pub seed: u64,
 }
 
 /// The environment variables that concern clusters.
@@ -49,6 +65,8 @@ pub struct ClientEnvironment {
     /// The home directory, which may have `.kube/config`.
     pub home: Option<PathBuf>,
     pub proxies: ProxySettings,
+    /// Whether `DISABLE_HTTP2` is set, which client-go's programs read, too.
+    pub disables_http2: bool,
 }
 
 /// Why there is no client of a cluster. The messages say what to do.
@@ -105,7 +123,8 @@ impl ClusterClients {
             Err(error @ ClientsError::NoKubeconfig { .. }) if choice.kubeconfig.is_none() => error,
             decided => return decided,
         };
-        Self::in_cluster().map_err(|other| ClientsError::Nowhere(Box::new(error), Box::new(other)))
+        Self::in_cluster(choice)
+            .map_err(|other| ClientsError::Nowhere(Box::new(error), Box::new(other)))
     }
 
     /// The cluster of a kubeconfig.
@@ -131,17 +150,17 @@ impl ClusterClients {
             }
             None => None,
         };
-        Self::connect(config)
+        Self::connect(config, choice)
     }
 
     /// The cluster that this process runs in, by its service account. The token is read again when it changes.
     ///
     /// # Errors
     /// The process does not run in a Pod, or has no service account.
-    pub fn in_cluster() -> Result<Self, ClientsError> {
+    pub fn in_cluster(choice: &ClusterChoice) -> Result<Self, ClientsError> {
         let config =
             Config::incluster().map_err(|error| ClientsError::NotInCluster(reason(&error)))?;
-        Self::connect(config)
+        Self::connect(config, choice)
     }
 
     /// The clients of a server in this process.
@@ -150,23 +169,30 @@ impl ClusterClients {
         Self {
             server: "in process".to_owned(),
             namespace: client.default_namespace().to_owned(),
-            client,
+            watches: client.clone(),
+            requests: client.clone(),
+            lease: client,
+            metrics: None,
         }
     }
 
-    fn connect(mut config: Config) -> Result<Self, ClientsError> {
-        config.default_retry = false;
-        config.read_timeout = None;
+    fn connect(mut config: Config, choice: &ClusterChoice) -> Result<Self, ClientsError> {
         let agent = HeaderValue::from_static(USER_AGENT);
         config.headers.push((header::USER_AGENT, agent));
         // Logs name the URL, and it may hold a password. The user of the kubeconfig has the credentials.
         config.cluster_url = without_userinfo(config.cluster_url);
         let server = config.cluster_url.to_string();
         let namespace = config.default_namespace.clone();
-        let client = kube::Client::try_from(config)
-            .map_err(|error| ClientsError::Unusable(described(&error)))?;
+        let versions = match choice.environment.disables_http2 {
+            true => HttpVersions::Http1,
+            false => HttpVersions::All,
+        };
+        let clients = PurposeClients::new(&config, versions, Rng::seeded(choice.seed))?;
         Ok(Self {
-            client,
+            watches: clients.watches,
+            requests: clients.requests,
+            lease: clients.lease,
+            metrics: Some(clients.metrics),
             server,
             namespace,
         })
@@ -175,13 +201,26 @@ impl ClusterClients {
     /// The client for requests other than watches.
     #[must_use]
     pub fn requests(&self) -> kube::Client {
-        self.client.clone()
+        self.requests.clone()
     }
 
     /// The client for watches.
     #[must_use]
     pub fn watches(&self) -> kube::Client {
-        self.client.clone()
+        self.watches.clone()
+    }
+
+    /// The client for leases, and for other requests that must not wait behind a burst of writes.
+    #[must_use]
+    pub fn lease(&self) -> kube::Client {
+        self.lease.clone()
+    }
+
+    /// Adds the connections to a metrics page.
+    pub fn register_metrics(&self, metrics: &ControllerMetrics) {
+        if let Some(connections) = &self.metrics {
+            metrics.add(connections);
+        }
     }
 
     /// The address of the API server.
@@ -252,6 +291,8 @@ impl ClientEnvironment {
             kubeconfig: std::env::var_os("KUBECONFIG"),
             home: std::env::home_dir(),
             proxies: ProxySettings::read(|name| std::env::var(name).ok()),
+            disables_http2: std::env::var_os("DISABLE_HTTP2")
+                .is_some_and(|value| !value.is_empty()),
         }
     }
 
@@ -269,6 +310,15 @@ impl ClientEnvironment {
         let home = self.home.iter();
         home.map(|home| home.join(".kube").join("config")).collect()
     }
+}
+
+/// Whether a request reached a connection and was lost there.
+pub(crate) fn is_stream_error(error: &kube::Error) -> bool {
+    let kube::Error::Service(error) = error else {
+        return false;
+    };
+    let error = error.downcast_ref::<PoolError>();
+    error.is_some_and(|error| !error.is_unreachable())
 }
 
 /// The URL without `user:password@`.

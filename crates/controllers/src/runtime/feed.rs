@@ -44,6 +44,8 @@ const WATCH_LENGTH: std::ops::Range<Duration> = Duration::from_secs(300)..Durati
 const WATCH_SPACING: Duration = Duration::from_secs(1);
 /// How much earlier than asked for a watch may end in ordinary operation: `timeoutSeconds` is rounded down.
 const EARLY_MAX: Duration = Duration::from_secs(2);
+/// The time over which watches resume that a server ends early. A server that shuts down ends all of them together.
+const RESUME_SPREAD: Duration = Duration::from_secs(1);
 /// A watch without an event or a bookmark for this time is dead: servers send a bookmark every minute.
 const WATCH_IDLE: Duration = Duration::from_secs(90);
 /// A list by watch without a line for this time comes from a server that does not send its final bookmark.
@@ -119,6 +121,9 @@ pub enum FeedInput<'a> {
     Refused(u16, Option<Duration>),
     /// A request has no complete answer.
     Unanswered,
+    /// There is no connection to the server. This says nothing about the request: the server keeps the history, and a
+    /// list of every kind when it is back would only make its start harder.
+    Unreachable,
     /// A watch was opened.
     Opened,
     /// A line of a watch has arrived.
@@ -295,6 +300,7 @@ impl KindFeed {
             (FeedPhase::Listing(_), FeedInput::Page(page)) => self.page(page, at, out),
             (_, FeedInput::Refused(status, wait)) => self.refused(status, wait, at, out),
             (_, FeedInput::Unanswered) => self.unanswered(at, out),
+            (_, FeedInput::Unreachable) => self.fail(None, at, out),
             _ => self.rest(WATCH_SPACING, at),
         }
     }
@@ -449,13 +455,18 @@ impl KindFeed {
         out: &mut Vec<FeedOutput>,
     ) -> FeedAction {
         // A server that shuts down ends its watches early.
-        self.is_proven &= end == WatchEnd::Clean && at.elapsed + EARLY_MAX >= self.ends;
+        let is_early = at.elapsed + EARLY_MAX < self.ends;
+        self.is_proven &= end == WatchEnd::Clean && !is_early;
         let lived = self.since_start(at);
         if self.lines == 0 && lived < WATCH_SPACING {
             return self.ended_at_once(at, out);
         }
         self.short_watches = 0;
         match end {
+            WatchEnd::Clean if is_early => {
+                let wait = self.rng.duration(Duration::ZERO..RESUME_SPREAD);
+                self.rest(wait, at)
+            }
             WatchEnd::Clean => self.begin(at),
             WatchEnd::Broken => self.back_off(None, at),
             WatchEnd::Idle if self.lines > 0 => self.begin(at),

@@ -111,6 +111,15 @@ impl ControllerMetrics {
         set.expect("every set is stored under its own type").clone()
     }
 
+    /// Adds metrics that were created before this page.
+    pub(crate) fn add<M: MetricSet>(&self, set: &M) {
+        let mut sets = lock(&self.inner.sets);
+        sets.entry(TypeId::of::<M>()).or_insert_with(|| {
+            set.register(&mut lock(&self.inner.registry));
+            Box::new(set.clone())
+        });
+    }
+
     /// Counts a request by method and status; `None` if there was no answer.
     pub fn request(&self, method: &http::Method, status: Option<u16>) {
         let code = status.map_or("<error>".to_owned(), |status| status.to_string());

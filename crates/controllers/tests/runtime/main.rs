@@ -1,6 +1,7 @@
 //! The runtime on the embedded server, in process, on paused time.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+mod connections;
 mod driver;
 mod driver_clients;
 mod driver_effects;

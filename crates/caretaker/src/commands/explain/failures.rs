@@ -25,6 +25,7 @@ pub(super) async fn ask(kubeconfig: &Path, objects: &[String]) -> Result<Vec<Rep
         kubeconfig: Some(kubeconfig.to_owned()),
         context: None,
         environment: ClientEnvironment::read(),
+        seed: crate::wiring::rng()?.u64(),
     };
     let clients = ClusterClients::find(&choice).await?;
     let parameters = objects.iter().map(|object| {

@@ -304,8 +304,12 @@ pub fn described(error: &kube::Error) -> String {
     }
 }
 
-/// An error and its sources in one line. A source whose text is already there is left out.
+/// An error and its sources in one line. A source whose text is already there is left out, and so is the client library's
+/// word for errors of the layers below it.
 pub(crate) fn reason(error: &(dyn Error + 'static)) -> String {
+    if let Some(kube::Error::Service(inner)) = error.downcast_ref() {
+        return reason(&**inner);
+    }
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {

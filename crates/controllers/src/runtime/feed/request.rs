@@ -9,6 +9,7 @@ use http::{Request, Response, header};
 use http_body_util::{BodyExt as _, Limited};
 use kube::client::Body;
 
+use super::super::clients::is_stream_error;
 use super::super::effects::{described, reason, retry_after, shortened};
 use super::super::kind::ApiKind;
 use super::super::record::{RecordView, Revision};
@@ -54,8 +55,12 @@ pub(super) enum FeedError {
     NoAnswer,
     #[error("the page took longer than {} s", PAGE_TIMEOUT.as_secs())]
     PageTimeout,
+    /// The request has not left this process.
     #[error("{0}")]
     Connect(String),
+    /// The connection broke, or the server reset the request.
+    #[error("{0}")]
+    Lost(String),
     #[error("the answer broke off: {0}")]
     Broken(String),
     #[error("the request is malformed: {0}")]
@@ -157,7 +162,10 @@ async fn send(client: &kube::Client, uri: &str, accept: &str) -> Result<Response
         .body(Body::empty())?;
     let answer = tokio::time::timeout(HEAD_TIMEOUT, client.send(request)).await;
     let response = answer.map_err(|_| FeedError::NoAnswer)?;
-    let response = response.map_err(|error| FeedError::Connect(described(&error)))?;
+    let response = response.map_err(|error| match is_stream_error(&error) {
+        true => FeedError::Lost(described(&error)),
+        false => FeedError::Connect(described(&error)),
+    })?;
     if response.status() == 200 {
         return Ok(response);
     }

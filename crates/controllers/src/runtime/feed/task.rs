@@ -154,6 +154,7 @@ impl FeedTask {
                         retry_after,
                         ..
                     } => FeedInput::Refused(status, retry_after),
+                    FeedError::Connect(_) => FeedInput::Unreachable,
                     _ => FeedInput::Unanswered,
                 };
                 self.step(input).await

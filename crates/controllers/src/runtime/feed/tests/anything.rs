@@ -7,7 +7,7 @@ proptest::proptest! {
     /// missing but at the end of a complete list.
     #[test]
     fn nothing_that_happens_makes_a_feed_panic_or_jump_to_conclusions(
-        steps in proptest::collection::vec((0_u8..16, 0_u64..12, "[a-d]"), 0..200),
+        steps in proptest::collection::vec((0_u8..17, 0_u64..12, "[a-d]"), 0..200),
     ) {
         let mut script = FeedScript::new();
         for (what, number, name) in steps {
@@ -27,6 +27,7 @@ proptest::proptest! {
                 12 => script.put(FeedInput::Again),
                 13 => script.line(&error([410, 500, 504, 0][usize::try_from(number).unwrap() % 4], "")),
                 14 => script.put(FeedInput::Line(name.as_bytes())),
+                15 => script.put(FeedInput::Unreachable),
                 _ => script.put(FeedInput::Overlong),
             }
             let said = script.said();

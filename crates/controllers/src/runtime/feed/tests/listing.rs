@@ -34,6 +34,7 @@ fn a_list_by_watch_turns_into_the_watch() {
     script.line(&bookmark(20));
     script.pass(400);
     script.end(WatchEnd::Clean);
+    script.pass_waits();
     assert_eq!(script.watches_after().as_deref(), Some("20"));
     assert!(script.said().is_empty());
 }

@@ -9,6 +9,7 @@ fn watches_last_five_to_ten_minutes() {
     for _ in 0..20 {
         script.pass(400);
         script.end(WatchEnd::Clean);
+        script.pass_waits();
         let FeedAction::Watch { length, .. } = script.next else {
             panic!("{:?}", script.next);
         };
@@ -110,6 +111,7 @@ fn watches_that_end_at_once_make_the_kind_fail_and_cause_a_list() {
         let mut script = FeedScript::watching();
         script.pass(400);
         script.end(WatchEnd::Clean);
+        script.pass_waits();
         for _ in 0..4 {
             script.put(FeedInput::Opened);
             script.end(end);
@@ -127,6 +129,7 @@ fn watches_that_end_at_once_make_the_kind_fail_and_cause_a_list() {
         assert_eq!(script.said(), ["synced"]);
         script.pass(100);
         script.end(WatchEnd::Clean);
+        script.pass_waits();
         for _ in 0..5 {
             script.put(FeedInput::Opened);
             script.end(end);
@@ -222,6 +225,7 @@ fn a_list_follows_several_watches_that_cannot_be_opened() {
     let mut script = FeedScript::watching();
     script.pass(400);
     script.end(WatchEnd::Clean);
+    script.pass_waits();
     for _ in 0..5 {
         script.refuse(500);
         script.pass_waits();
@@ -231,9 +235,58 @@ fn a_list_follows_several_watches_that_cannot_be_opened() {
     let mut script = FeedScript::watching();
     script.pass(400);
     script.end(WatchEnd::Clean);
+    script.pass_waits();
     script.refuse(400);
     script.pass_waits();
     assert!(script.is_listing_by_page());
+}
+
+/// A server that is away for long keeps its history; a list of every kind would only make its start harder.
+#[test]
+fn no_list_follows_a_server_that_was_away() {
+    let mut script = FeedScript::watching();
+    script.end(WatchEnd::Broken);
+    for _ in 0..4 * OPEN_FAILURES_MAX {
+        script.pass_waits();
+        assert_eq!(script.watches_after().as_deref(), Some("10"));
+        script.put(FeedInput::Unreachable);
+    }
+    let said = script.said();
+    assert!(
+        said.len() == 1 && said[0].starts_with("failing since"),
+        "{said:?}"
+    );
+    script.pass_waits();
+    assert_eq!(script.watches_after().as_deref(), Some("10"));
+    script.put(FeedInput::Opened);
+    assert_eq!(script.said(), ["synced"]);
+
+    // The first list is still a list by watch.
+    let mut script = FeedScript::new();
+    for _ in 0..4 * STREAM_BREAKS_MAX {
+        script.put(FeedInput::Unreachable);
+        script.pass_waits();
+        assert!(script.is_listing_by_watch());
+    }
+}
+
+/// A server that shuts down, or a load balancer that moves its clients, ends all watches at the same time.
+#[test]
+fn watches_that_a_server_ends_together_resume_one_after_the_other() {
+    let waits: BTreeSet<Duration> = (0..57)
+        .map(|seed| {
+            let mut script = FeedScript::watching();
+            script.feed.rng = Rng::seeded(seed);
+            script.pass(100);
+            script.end(WatchEnd::Clean);
+            let wait = script.pass_waits();
+            assert_eq!(script.watches_after().as_deref(), Some("10"));
+            wait
+        })
+        .collect();
+    assert!(waits.len() > 50, "{waits:?}");
+    assert!(waits.iter().all(|wait| *wait < RESUME_SPREAD));
+    assert!(waits.last().unwrap() > &(RESUME_SPREAD / 2), "{waits:?}");
 }
 
 /// The collector waits until a feed reaches a version, and distrusts proofs of absence when a feed lists again.
