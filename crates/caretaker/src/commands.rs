@@ -195,7 +195,7 @@ async fn connect(cluster: &ClusterFlags) -> Result<(ClusterClients, String)> {
         environment: ClientEnvironment::read(),
         seed: wiring::rng()?.u64(),
     };
-    let clients = ClusterClients::find(&choice).await?;
+    let clients = ClusterClients::find(&choice, &wiring::clock()).await?;
     check_server(&clients).await?;
     let namespace = match &cluster.namespace {
         Some(namespace) => namespace.clone(),

@@ -156,6 +156,7 @@ impl ControllerSet {
             mode,
             clock: clock.clone(),
             contact: peers.map(PeerWatch::contact),
+            clients,
         };
         let mut set = Self {
             manager,

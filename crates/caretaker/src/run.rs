@@ -37,10 +37,10 @@ async fn run_controllers(args: &RunFlags) -> Result<ExitCode> {
         environment: ClientEnvironment::read(),
         seed: wiring::rng()?.u64(),
     };
-    let clients = ClusterClients::find(&choice).await?;
+    let clock = wiring::clock();
+    let clients = ClusterClients::find(&choice, &clock).await?;
     let (running, mode) = (args.controllers.running(), args.controllers.mode());
     let admin = open_admin(args).await?;
-    let clock = wiring::clock();
     let policy = PeerPolicy::by_flag(args.take_over);
     let peers = PeerWatch::start(&clients, &clock, &running, policy);
     let mut controllers = ControllerSet::start(ControllerSetOptions {

@@ -3,6 +3,7 @@
 use caretaker_controllers::gc::metrics::GcMetrics;
 use caretaker_controllers::gc::view::{GraphSelection, GraphView};
 use caretaker_controllers::gc::{GarbageCollector, dot};
+use caretaker_controllers::runtime::clients::ClusterClients;
 use caretaker_controllers::runtime::driver::{DriverMode, WriteHold};
 use caretaker_controllers::runtime::evidence::{Evidence, EvidenceTrail};
 use caretaker_controllers::runtime::feed_set::FeedSet;
@@ -30,6 +31,7 @@ pub(super) struct ControllerDiagnostics {
     pub(super) clock: Clock,
     /// Whether the API server answers; `None` for a server in this process.
     pub(super) contact: Option<watch::Receiver<ServerContact>>,
+    pub(super) clients: ClusterClients,
 }
 
 // === impl ControllerDiagnostics ===
@@ -46,6 +48,7 @@ impl ControllerDiagnostics {
         HealthFacts {
             now: self.clock.now(),
             contact: self.contact.as_ref().map(|state| state.borrow().clone()),
+            refused: self.clients.refused_credentials(),
             discovery: DiscoveryFacts {
                 is_complete,
                 trouble: self.feeds.discovery_trouble(),

@@ -8,6 +8,7 @@
 
 use std::time::Duration;
 
+use caretaker_controllers::runtime::clients::RefusedCredentials;
 use caretaker_controllers::runtime::driver::DriverMode;
 use caretaker_controllers::runtime::kind::KindState;
 use jiff::Timestamp;
@@ -18,7 +19,8 @@ use crate::peers::ServerContact;
 /// A controller whose due work waits for longer counts as stuck; `/livez` fails then.
 const STUCK_AFTER: Duration = Duration::from_secs(60);
 
-/// Credentials that the server refuses for longer are not renewed by this process; a new process reads them anew.
+/// Credentials that the server refuses for longer, although they were read again, are not renewed by this process. A new
+/// process may be another Pod with other files.
 const CREDENTIALS_REFUSED_MAX: Duration = Duration::from_secs(300);
 
 /// A controller that has panicked this many times and is down again is in a crash loop.
@@ -32,6 +34,8 @@ pub(super) struct HealthFacts {
     pub(super) now: Timestamp,
     /// `None` for a server in this process.
     pub(super) contact: Option<ServerContact>,
+    /// Set while the server refuses the credentials of all requests.
+    pub(super) refused: Option<RefusedCredentials>,
     pub(super) discovery: DiscoveryFacts,
     pub(super) mode: DriverMode,
     pub(super) controllers: Vec<ControllerFacts>,
@@ -68,14 +72,13 @@ impl HealthFacts {
     /// The checks of `/livez`.
     pub(super) fn alive(&self) -> HealthReport {
         let mut checks = vec![pass("ping", String::new())];
-        if let Some(ServerContact::Unauthorized(since)) = self.contact {
+        if let Some(RefusedCredentials { since, reloads }) = self.refused {
             let lasted = Duration::try_from(self.now.duration_since(since)).unwrap_or_default();
-            let detail = format!("the API server has refused the credentials since {since:.0}");
-            checks.push(check(
-                "credentials",
-                lasted < CREDENTIALS_REFUSED_MAX,
-                detail,
-            ));
+            let detail = format!(
+                "the API server has refused the credentials since {since:.0}; they were read again {reloads} times"
+            );
+            let is_final = reloads > 0 && lasted >= CREDENTIALS_REFUSED_MAX;
+            checks.push(check("credentials", !is_final, detail));
         }
         checks.extend(self.controllers.iter().map(ControllerFacts::alive));
         HealthReport { checks }
@@ -253,11 +256,30 @@ mod tests {
         (
             |facts| {
                 facts.contact = Some(ServerContact::Unauthorized(NOW));
+                facts.refused = refused(7);
                 facts.now = Timestamp::from_second(300).unwrap();
             },
             &["server"],
             &["credentials"],
             "refused the credentials (401)",
+        ),
+        (
+            |facts| {
+                facts.refused = refused(7);
+                facts.now = Timestamp::from_second(299).unwrap();
+            },
+            &[],
+            &[],
+            "",
+        ),
+        (
+            |facts| {
+                facts.refused = refused(0);
+                facts.now = Timestamp::from_second(300).unwrap();
+            },
+            &[],
+            &[],
+            "",
         ),
         (
             |facts| facts.discovery.trouble = Some("/apis: answered 503".into()),
@@ -327,10 +349,16 @@ mod tests {
         ),
     ];
 
+    fn refused(reloads: u32) -> Option<RefusedCredentials> {
+        let since = NOW;
+        Some(RefusedCredentials { since, reloads })
+    }
+
     fn mk_facts() -> HealthFacts {
         HealthFacts {
             now: NOW,
             contact: Some(ServerContact::Answers),
+            refused: None,
             discovery: DiscoveryFacts {
                 is_complete: true,
                 trouble: None,

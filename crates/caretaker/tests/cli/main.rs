@@ -4,10 +4,12 @@
 
 mod child;
 mod connections;
+mod credentials;
 mod cron;
 mod demo;
 mod failures;
 mod flags;
+mod gate;
 mod http;
 mod inspect;
 mod kubectl;

@@ -62,7 +62,7 @@ impl RunProcess {
         })
     }
 
-    fn livez(&self) -> u16 {
+    pub(crate) fn livez(&self) -> u16 {
         self.admin.page("/livez").0
     }
 }

@@ -27,6 +27,8 @@ use tokio::net::TcpListener;
 use tokio::time::sleep;
 use tokio_rustls::TlsAcceptor;
 
+use crate::driver_world::mk_clock;
+
 /// The choice of a kubeconfig with this text.
 fn mk_choice(name: &str, kubeconfig: &str) -> ClusterChoice {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -68,7 +70,9 @@ fn open(metrics: &ControllerMetrics, purpose: &str, protocol: &str) -> usize {
 
 /// Watches all kinds, and returns their number and the metrics page.
 async fn watch_all(choice: &ClusterChoice, clock: Clock) -> (usize, ControllerMetrics, FeedSet) {
-    let clients = ClusterClients::from_kubeconfig(choice).await.unwrap();
+    let clients = ClusterClients::from_kubeconfig(choice, &clock)
+        .await
+        .unwrap();
     let metrics = ControllerMetrics::new();
     clients.register_metrics(&metrics);
     let options = FeedSetOptions::default();
@@ -145,7 +149,9 @@ async fn a_server_without_http2_is_asked_in_http1() {
          clusters: [{{name: c, cluster: {{server: 'https://{address}', insecure-skip-tls-verify: true}}}}]\n"
     );
     let choice = mk_choice("connections-http1.yaml", &kubeconfig);
-    let clients = ClusterClients::from_kubeconfig(&choice).await.unwrap();
+    let clients = ClusterClients::from_kubeconfig(&choice, &mk_clock())
+        .await
+        .unwrap();
     let metrics = ControllerMetrics::new();
     clients.register_metrics(&metrics);
     for _ in 0..2 {

@@ -13,13 +13,12 @@ use caretaker_controllers::runtime::clients::{
 use caretaker_controllers::runtime::effects::Effects;
 use caretaker_controllers::runtime::kind::KindId;
 use caretaker_controllers::runtime::metrics::ControllerMetrics;
-use caretaker_machinery::clock::{Clock, REAL_TIME};
 use caretaker_machinery::rng::Rng;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use crate::driver_world::{START, mk_catalog};
+use crate::driver_world::{mk_catalog, mk_clock};
 
 /// A server on a socket: its address, its token, and a kubeconfig for it.
 struct SocketServer {
@@ -29,7 +28,7 @@ struct SocketServer {
 }
 
 async fn serve() -> SocketServer {
-    let clock = Clock::driven(START.parse().unwrap(), REAL_TIME);
+    let clock = mk_clock();
     let server = ApiServer::ephemeral(clock, Rng::seeded(7));
     let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let token = BearerToken::from_random([7; TOKEN_BYTES]);
@@ -91,7 +90,7 @@ async fn a_kubeconfig_reaches_a_loopback_server_without_the_proxy() {
         https: Some("http://127.0.0.1:1".to_owned()),
         none: None,
     };
-    let clients = ClusterClients::find(&choice).await.unwrap();
+    let clients = ClusterClients::find(&choice, &mk_clock()).await.unwrap();
     assert_eq!(clients.server().trim_end_matches('/'), served.url);
     assert!(matches!(ask(&clients).await, ApiAnswer::Absent(_)));
 }
@@ -117,7 +116,7 @@ async fn files_of_a_list_are_merged_and_need_not_exist() {
         },
         ..ClusterChoice::default()
     };
-    let clients = ClusterClients::find(&choice).await.unwrap();
+    let clients = ClusterClients::find(&choice, &mk_clock()).await.unwrap();
     assert!(matches!(ask(&clients).await, ApiAnswer::Absent(_)));
 }
 
@@ -130,7 +129,7 @@ async fn a_credential_plugin_provides_the_token() {
     );
     let text = mk_plugin(&served.url, &script);
     let path = mk_file("clients-plugin.yaml", &text);
-    let clients = ClusterClients::from_kubeconfig(&mk_choice(path))
+    let clients = ClusterClients::from_kubeconfig(&mk_choice(path), &mk_clock())
         .await
         .unwrap();
     assert_eq!(clients.namespace(), "shop");
@@ -144,7 +143,7 @@ async fn the_error_of_a_credential_plugin_holds_no_stdout() {
         "echo s3cret; echo not today >&2; exit 3",
     );
     let path = mk_file("clients-broken.yaml", &text);
-    let error = ClusterClients::from_kubeconfig(&mk_choice(path))
+    let error = ClusterClients::from_kubeconfig(&mk_choice(path), &mk_clock())
         .await
         .unwrap_err();
     let error = error.to_string();
@@ -157,7 +156,7 @@ async fn a_wrong_token_is_forbidden_and_proves_no_absence() {
     let served = serve().await;
     let text = served.kubeconfig.replace(&served.token, "wrong");
     let path = mk_file("clients-wrong.yaml", &text);
-    let clients = ClusterClients::from_kubeconfig(&mk_choice(path))
+    let clients = ClusterClients::from_kubeconfig(&mk_choice(path), &mk_clock())
         .await
         .unwrap();
     match ask(&clients).await {
@@ -189,7 +188,7 @@ async fn the_client_does_not_retry_refused_requests() {
          clusters: [{{name: c, cluster: {{server: '{url}'}}}}]\n"
     );
     let path = mk_file("clients-503.yaml", &text);
-    let clients = ClusterClients::from_kubeconfig(&mk_choice(path))
+    let clients = ClusterClients::from_kubeconfig(&mk_choice(path), &mk_clock())
         .await
         .unwrap();
     match ask(&clients).await {
@@ -209,7 +208,7 @@ async fn an_unreachable_server_is_unavailable() {
         "printf '{\"kind\":\"ExecCredential\",\"apiVersion\":\"client.authentication.k8s.io/v1\",\"status\":{\"token\":\"t\"}}'",
     );
     let path = mk_file("clients-gone.yaml", &text);
-    let clients = ClusterClients::from_kubeconfig(&mk_choice(path))
+    let clients = ClusterClients::from_kubeconfig(&mk_choice(path), &mk_clock())
         .await
         .unwrap();
     match ask(&clients).await {

@@ -269,7 +269,7 @@ impl DriverWire {
     }
 }
 
-fn mk_clock() -> Clock {
+pub(crate) fn mk_clock() -> Clock {
     Clock::driven(START.parse().unwrap(), REAL_TIME)
 }
 

@@ -346,7 +346,9 @@ async fn a_server_that_goes_away_is_logged_once() {
         kubeconfig: Some(kubeconfig),
         ..ClusterChoice::default()
     };
-    let clients = ClusterClients::from_kubeconfig(&choice).await.unwrap();
+    let clients = ClusterClients::from_kubeconfig(&choice, &clock)
+        .await
+        .unwrap();
     let options = FeedSetOptions::default();
     let feeds = FeedSet::start(clients.watches(), clock, Rng::seeded(7), options);
     let all = KindInterest::Deletable {

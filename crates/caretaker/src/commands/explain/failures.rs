@@ -27,7 +27,7 @@ pub(super) async fn ask(kubeconfig: &Path, objects: &[String]) -> Result<Vec<Rep
         environment: ClientEnvironment::read(),
         seed: crate::wiring::rng()?.u64(),
     };
-    let clients = ClusterClients::find(&choice).await?;
+    let clients = ClusterClients::find(&choice, &crate::wiring::clock()).await?;
     let parameters = objects.iter().map(|object| {
         let object = utf8_percent_encode(object, NON_ALPHANUMERIC);
         format!("object={object}")

@@ -1,22 +1,26 @@
 //! The service below `kube::Client`: adds the server's address, headers and credentials to a request, and sends it through
 //! a connection pool.
 //!
+//! A request that is answered with 401 is sent once more if there is another credential by then. A server refuses a request
+//! before it looks at anything else, so this is safe for writes as well; and the caller would only wait and repeat it.
+//!
 //! kube's own stack has HTTP/1.1 connections only, one per watch.
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use caretaker_machinery::rng::Rng;
-use http::{Request, Response};
+use http::{Request, Response, StatusCode, header};
 use kube::Config;
 use kube::client::{Body, ClientBuilder, ConfigExt as _};
 use tower_service::Service;
 
 use super::ClientsError;
+use super::credentials::{Credential, CredentialSource};
 use super::pool::{
-    ConnectTarget, ConnectionMetrics, ConnectionPool, ConnectionPurpose, HttpVersions, PooledBody,
-    TlsIdentity,
+    ConnectTarget, ConnectionMetrics, ConnectionPool, ConnectionPurpose, PooledBody,
 };
 use crate::runtime::effects::{described, reason};
 
@@ -30,11 +34,11 @@ pub(super) struct PurposeClients {
     pub(super) metrics: ConnectionMetrics,
 }
 
-/// Sends requests through a pool, with fixed TLS credentials.
+/// Sends requests through a pool, with the current credentials.
 #[derive(Clone)]
 struct PoolTransport {
     pool: ConnectionPool,
-    tls: TlsIdentity,
+    credentials: CredentialSource,
 }
 
 // === impl PurposeClients ===
@@ -44,36 +48,25 @@ impl PurposeClients {
     /// tokio runtime.
     ///
     /// # Errors
-    /// The credentials, the server's name or its proxy cannot be used.
+    /// The server's name, its proxy or a header of the user cannot be used.
     pub(super) fn new(
         config: &Config,
-        versions: HttpVersions,
+        credentials: &CredentialSource,
         mut rng: Rng,
     ) -> Result<Self, ClientsError> {
         let unusable = |error: kube::Error| ClientsError::Unusable(described(&error));
         let target = target(config)?;
-        let tls = match config.cluster_url.scheme_str() {
-            Some("http") => None,
-            _ => Some(config.rustls_client_config().map_err(unusable)?),
-        };
-        let tls = TlsIdentity::new(0, tls, versions);
-        // All clients share the credentials, so that a plugin runs once.
-        let authorization = config.auth_layer().map_err(unusable)?;
         let headers = config.extra_headers_layer().map_err(unusable)?;
         let metrics = ConnectionMetrics::default();
         let mut client = |purpose| {
             let (target, metrics) = (target.clone(), metrics.clone());
             let transport = PoolTransport {
                 pool: ConnectionPool::new(target, purpose, metrics, rng.fork()),
-                tls: tls.clone(),
+                credentials: credentials.clone(),
             };
             let namespace = config.default_namespace.as_str();
             let builder = ClientBuilder::new(transport, namespace).with_layer(&headers);
-            let base = config.base_uri_layer();
-            match &authorization {
-                Some(authorization) => builder.with_layer(authorization).with_layer(&base).build(),
-                None => builder.with_layer(&base).build(),
-            }
+            builder.with_layer(&config.base_uri_layer()).build()
         };
         Ok(Self {
             watches: client(ConnectionPurpose::Watches),
@@ -108,7 +101,43 @@ impl Service<Request<Body>> for PoolTransport {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let Self { pool, tls } = self.clone();
-        Box::pin(async move { Ok(pool.send(request, &tls).await?) })
+        let transport = self.clone();
+        Box::pin(async move { transport.send(request).await })
+    }
+}
+
+impl PoolTransport {
+    async fn send(&self, request: Request<Body>) -> Result<Response<PooledBody>, BoxError> {
+        let (parts, body) = request.into_parts();
+        let copy = body.try_clone();
+        let copy = copy.map(|body| Request::from_parts(parts.clone(), body));
+        let credential = self.credentials.current();
+        let request = Request::from_parts(parts, body);
+        let (response, other) = self.send_as(&credential, request).await?;
+        let (Some(other), Some(copy)) = (other, copy) else {
+            return Ok(response);
+        };
+        drop(response);
+        let (response, _) = self.send_as(&other, copy).await?;
+        Ok(response)
+    }
+
+    /// Sends a request with a credential. If the server refuses it, also returns another credential that there is now.
+    async fn send_as(
+        &self,
+        credential: &Credential,
+        mut request: Request<Body>,
+    ) -> Result<(Response<PooledBody>, Option<Arc<Credential>>), BoxError> {
+        if let Some(value) = &credential.authorization {
+            let headers = request.headers_mut();
+            headers.insert(header::AUTHORIZATION, value.clone());
+        }
+        let response = self.pool.send(request, &credential.tls).await?;
+        if response.status() != StatusCode::UNAUTHORIZED {
+            self.credentials.accept(credential.generation);
+            return Ok((response, None));
+        }
+        let other = self.credentials.refuse(credential.generation).await;
+        Ok((response, other))
     }
 }
