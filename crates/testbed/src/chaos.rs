@@ -160,8 +160,9 @@ async fn check_rules(
 ) -> CheckResult {
     let mut violations = env.violations(kinds).await?;
     if disturbance == Disturbance::LagAndEarlyDeletes {
-        // The collector releases an owner when it knows of no dependent; it orphans or deletes a late one afterwards.
-        violations.retain(|why| !why.ends_with(" still refers to it"));
+        // The collector releases an owner in foreground deletion when it knows of no dependent that blocks it, and deletes a
+        // late one afterwards. An owner that leaves orphans waits for the watches.
+        violations.retain(|why| !why.ends_with(" still blocks it"));
     }
     match violations.is_empty() {
         true => Ok(()),

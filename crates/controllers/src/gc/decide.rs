@@ -37,6 +37,8 @@ const RING_SEARCH_MAX: usize = 1_000;
 const INVALID_NAMESPACE: &str = "OwnerRefInvalidNamespace";
 /// The Event about an owner that is released before every kind has been listed.
 const DEPENDENTS_MAY_REMAIN: &str = "DependentsMayRemain";
+/// The Event about an object that stays although the deletion of its owner was observed.
+const OWNER_UNPROVEN: &str = "OwnerDeletionUnproven";
 
 type GcDecision = (NextStep<GcKey>, GcReason);
 
@@ -51,10 +53,12 @@ pub(super) fn decide_object(
     let (next, because) = judge(index, id, now);
     let foreign = foreign_namespace_event(index, id);
     let unseen = unseen_kinds_event(index, id, &because);
+    let unproven = unproven_owner_event(index, id, &because);
+    let notes = foreign.into_iter().chain(unseen).chain(unproven);
     Verdict {
         next,
         because,
-        notes: foreign.into_iter().chain(unseen).collect(),
+        notes: notes.collect(),
     }
 }
 
@@ -451,4 +455,27 @@ fn unseen_kinds_event(index: &OwnershipIndex, id: NodeId, because: &GcReason) ->
             because.to_string(),
         )
     })
+}
+
+/// The Event about an object whose owner was deleted before a relist, and whose owner's kind is gone: the restored store
+/// may have had the owner, and the server cannot be asked for it. Dependents of kinds that were never served have none.
+fn unproven_owner_event(
+    index: &OwnershipIndex,
+    id: NodeId,
+    because: &GcReason,
+) -> Option<EventNote> {
+    let GcReason::Unserved { owner } = because else {
+        return None;
+    };
+    index.unproven_owners.get(&Uid::from(owner.uid.as_str()))?;
+    let message = format!(
+        "its owner {owner} was deleted, but the watches began anew since, and {} {} is not served any more: nothing proves \
+         that the owner is absent, so this object stays; delete it, or remove the reference",
+        owner.api_version, owner.kind
+    );
+    Some(EventNote::warning(
+        index.identity(id),
+        OWNER_UNPROVEN,
+        message,
+    ))
 }

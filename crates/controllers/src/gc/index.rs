@@ -63,6 +63,8 @@ pub struct OwnershipIndex {
     pub(crate) lookups: OwnerLookups,
     /// Absent owners that no object refers to now, and since when.
     absent_owners: BoundedMap<OwnerCoordinates, (AbsenceProof, Timestamp)>,
+    /// Owners whose deletion was observed before a relist, which may show another history.
+    pub(crate) unproven_owners: BoundedMap<Uid, ()>,
     /// Owners that we released after all their dependents were orphaned.
     pub(crate) orphaned_owners: BoundedMap<Uid, ()>,
     /// Owners that lost the orphan finalizer and may have dependents that no feed has shown: they are gone, or not every
@@ -117,6 +119,7 @@ impl OwnershipIndex {
             unlisted: BTreeMap::new(),
             lookups: OwnerLookups::default(),
             absent_owners: BoundedMap::new(ABSENT_OWNERS),
+            unproven_owners: BoundedMap::new(ABSENT_OWNERS),
             orphaned_owners: BoundedMap::new(ABSENT_OWNERS),
             left_orphaning: BoundedMap::new(ABSENT_OWNERS),
             catch_up: CatchUp::default(),
@@ -183,6 +186,9 @@ impl OwnershipIndex {
                 (id, Some(facts))
             }
         };
+        if before.is_none() {
+            self.unproven_owners.remove(&meta.uid);
+        }
         let facts = facts_of(meta);
         if before.is_some_and(ObjectFacts::is_orphaning) && !facts.is_orphaning() {
             self.leave_orphaning(id, &meta.uid);

@@ -61,6 +61,13 @@ impl<K: Clone + Ord, V> BoundedMap<K, V> {
         self.order.len()
     }
 
+    /// Removes all entries and returns them, in the order of their keys.
+    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = (K, V)> {
+        self.order.clear();
+        let entries = std::mem::take(&mut self.entries);
+        entries.into_iter().map(|(key, (_, value))| (key, value))
+    }
+
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
         self.order.clear();

@@ -246,16 +246,22 @@ fn finalizers(
         owners.any(|owner| owner["uid"] == before.uid() && is_counted(owner))
     };
     for gone in held.iter().filter(|finalizer| !after.contains(finalizer)) {
-        let holder = match *gone {
-            ORPHAN => there.values().find(|stored| refers(stored, |_| true)),
-            FOREGROUND => there.values().find(|stored| {
-                stored.uid() != before.uid()
-                    && refers(stored, |owner| owner["blockOwnerDeletion"] == true)
-            }),
+        let (holder, still) = match *gone {
+            ORPHAN => {
+                let holder = there.values().find(|stored| refers(stored, |_| true));
+                (holder, "refers to it")
+            }
+            FOREGROUND => {
+                let holder = there.values().find(|stored| {
+                    stored.uid() != before.uid()
+                        && refers(stored, |owner| owner["blockOwnerDeletion"] == true)
+                });
+                (holder, "blocks it")
+            }
             other => return Err(format!("S4: the finalizer {other} is not ours")),
         };
         if let Some(holder) = holder {
-            return Err(format!("S3: {} still refers to it", holder.name()));
+            return Err(format!("S3: {} still {still}", holder.name()));
         }
     }
     Ok(())

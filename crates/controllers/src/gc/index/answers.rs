@@ -77,6 +77,7 @@ impl OwnershipIndex {
             self.apply(record, wake);
             return;
         }
+        self.unproven_owners.remove(&owner.uid);
         let before = self.lookups.found_alive(owner.clone(), facts, now);
         // The driver wakes the keys that wait for this lookup. The other dependents relied on the earlier answer, or did
         // not ask because the kind is in its first list.

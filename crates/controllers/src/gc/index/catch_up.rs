@@ -16,7 +16,7 @@ use super::OwnershipIndex;
 use super::graph::NodeId;
 use crate::gc::GcKey;
 use crate::gc::standing::kind_name;
-use crate::runtime::call::ObjectPage;
+use crate::runtime::call::{AbsenceProof, ObjectPage};
 use crate::runtime::controller::{FeedProgress, WakeList};
 use crate::runtime::kind::{KindId, KindState};
 use crate::runtime::queue::later;
@@ -53,8 +53,10 @@ struct OrphaningOwner {
 struct KindCheck {
     /// A complete list showed all dependents of owners up to this number, because it was requested after they were seen.
     checked: u64,
-    /// The version of that list: it also showed all dependents of owners that are not newer.
+    /// The version of that list, and the last owner that was orphaning when its first page was read: it also showed all
+    /// dependents of owners that are not newer and up to this number. It was not searched for those of later owners.
     revision: Option<u64>,
+    searched: u64,
     /// Of these, the owners of which it showed an unknown dependent.
     unknown: BTreeSet<Uid>,
     /// The last owner that was orphaning at the last answer. A list that begins afterwards was requested later.
@@ -70,6 +72,8 @@ struct CurrentList {
     /// The last owner that was certainly orphaning when the list was requested.
     covers: u64,
     revision: Option<u64>,
+    /// The last owner that was orphaning when the first page was read.
+    searched: u64,
     unknown: BTreeSet<Uid>,
     token: Option<Box<str>>,
 }
@@ -95,10 +99,7 @@ impl CatchUp {
         let position = self.positions.get(&kind);
         let is_followed =
             position.is_some_and(|seen| owner.revision.is_some_and(|own| own <= *seen));
-        let is_listed = |check: &KindCheck| {
-            let is_newer = owner.number <= check.checked || check.has_reached(owner.revision);
-            is_newer && !check.unknown.contains(uid)
-        };
+        let is_listed = |check: &KindCheck| check.covers(owner) && !check.unknown.contains(uid);
         is_followed || self.checks.get(&kind).is_some_and(is_listed)
     }
 
@@ -127,8 +128,11 @@ impl CatchUp {
 // === impl KindCheck ===
 
 impl KindCheck {
-    fn has_reached(&self, revision: Option<u64>) -> bool {
-        revision.is_some_and(|own| self.revision.is_some_and(|listed| own <= listed))
+    /// Whether the list showed all dependents that an owner had when it was deleted.
+    fn covers(&self, owner: &OrphaningOwner) -> bool {
+        let is_newer = self.revision.zip(owner.revision);
+        let is_newer = is_newer.is_some_and(|(listed, own)| own <= listed);
+        owner.number <= self.checked || (is_newer && owner.number <= self.searched)
     }
 }
 
@@ -152,9 +156,19 @@ impl OwnershipIndex {
             FeedProgress::UpTo(Revision::Odd(_)) => {}
             FeedProgress::Relists => {
                 self.catch_up.positions.remove(&kind);
-                self.lookups.forget_absences();
-                self.absent_owners.clear();
+                self.void_absences();
             }
+        }
+    }
+
+    /// Forgets all proofs of absence, and remembers the owners whose deletion was observed.
+    pub(super) fn void_absences(&mut self) {
+        let mut owners = self.lookups.forget_absences();
+        let remembered = self.absent_owners.take_all();
+        let observed = remembered.filter(|(_, (proof, _))| *proof == AbsenceProof::Observed);
+        owners.extend(observed.map(|(owner, _)| owner.uid));
+        for owner in owners {
+            self.unproven_owners.insert(owner, ());
         }
     }
 
@@ -257,6 +271,7 @@ impl OwnershipIndex {
             (None, _) => CurrentList {
                 covers,
                 revision: page.revision.number(),
+                searched: last_number,
                 unknown: BTreeSet::new(),
                 token: None,
             },
@@ -269,6 +284,7 @@ impl OwnershipIndex {
         }
         check.checked = list.covers;
         check.revision = list.revision;
+        check.searched = list.searched;
         check.unknown = list.unknown;
         check.ended = Some(self.now);
         self.wake_seen_owners(wake);

@@ -84,8 +84,8 @@ impl OwnershipIndex {
             self.finalizers.remove(&id);
             self.stop_waiting(id);
         }
+        self.void_absences();
         self.lookups.clear();
-        self.absent_owners.clear();
         self.orphaned_owners.clear();
         self.left_orphaning.clear();
     }

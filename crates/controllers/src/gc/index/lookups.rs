@@ -153,12 +153,21 @@ impl OwnerLookups {
         absent.collect()
     }
 
-    /// Forgets all proofs of absence.
-    pub(crate) fn forget_absences(&mut self) {
-        for all in self.found.values_mut() {
-            all.retain(|_, lookup| !matches!(lookup, OwnerLookup::Absent(_)));
+    /// Forgets all proofs of absence. Returns the owners whose deletion was observed.
+    pub(crate) fn forget_absences(&mut self) -> Vec<Uid> {
+        let mut observed = Vec::new();
+        for (owner, all) in &mut self.found {
+            all.retain(|_, lookup| match lookup {
+                OwnerLookup::Absent(AbsenceProof::Observed) => {
+                    observed.push(owner.clone());
+                    false
+                }
+                OwnerLookup::Absent(_) => false,
+                OwnerLookup::Alive(..) => true,
+            });
         }
         self.found.retain(|_, all| !all.is_empty());
+        observed
     }
 
     /// Forgets everything, because the server's store was restored.

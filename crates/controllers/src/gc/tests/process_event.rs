@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::world::{NODES, PODS, RCS, World, kinds, object, to, unsynced_gc};
 use crate::gc::index::OwnershipIndex;
 use crate::gc::view::{EdgeView, GraphSelection, GraphView};
-use crate::gc::{GarbageCollector, GcKey, GcReason, GraphSize, ORPHAN_HOLD_MAX};
+use crate::gc::{GarbageCollector, GcKey, GcReason, GraphSize, KIND_WAIT_MAX};
 use crate::runtime::call::{AbsenceProof, ApiAnswer, DeletePropagation};
 use crate::runtime::controller::{
     AnsweredCall, Controller, FeedProgress, NextStep, ObservedChange, WakeList,
@@ -190,9 +190,33 @@ fn a_restore_voids_proofs_of_absence_of_every_kind() {
         world.serve([pods, sets, nodes]);
         world.settle();
         assert_eq!(world.names(), ["pod", "rc"], "{sign:?}");
-        let because = world.decide("pod").because;
-        assert!(matches!(because, GcReason::Unserved { .. }), "{because}");
+        let verdict = world.decide("pod");
+        assert!(matches!(verdict.because, GcReason::Unserved { .. }));
+        assert_eq!(verdict.notes, [], "the owner was found again");
     }
+}
+
+/// After a relist the server cannot be asked for an owner whose kind is gone.
+#[test]
+fn reports_an_object_whose_owners_deletion_is_no_longer_proven() {
+    let mut world = World::new();
+    world.create(object(RCS, "rc", &[]));
+    world.create(object(PODS, "pod", &[to(RCS, "rc")]));
+    world.settle();
+    world.delete("rc", DeletePropagation::Background);
+    world.deliver(RCS);
+    world.observe(&ObservedChange::Progress(PODS, FeedProgress::Relists));
+    let [pods, _, sets, nodes] = kinds();
+    world.serve([pods, sets, nodes]);
+    world.settle();
+    assert_eq!(world.names(), ["pod"]);
+    let notes = world.decide("pod").notes;
+    let [note] = notes.as_slice() else {
+        panic!("{notes:?}");
+    };
+    assert_eq!(note.reason, "OwnerDeletionUnproven");
+    let part = "/rc was deleted, but the watches began anew since";
+    assert!(note.message.contains(part), "{}", note.message);
 }
 
 /// An absence that no object refers to is a hint that saves a lookup, and is forgotten within minutes.
@@ -300,7 +324,7 @@ fn a_lookup_before_the_first_list_wakes_all_dependents() {
         let pod = object(PODS, name, &[to(RCS, "rc")]);
         woken(&mut gc, &ObservedChange::Applied(pod.into()), now);
     }
-    let late = now + ORPHAN_HOLD_MAX;
+    let late = now + KIND_WAIT_MAX;
     let pod = GcKey::Object(Uid::from("b"));
     let NextStep::After(owners) = gc.decide(&pod, late).next else {
         panic!("no lookup");
