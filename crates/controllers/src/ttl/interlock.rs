@@ -3,8 +3,9 @@
 //! Otherwise, after a crash between the creation of a Job and the record of its tick, the next process would find
 //! neither and create the Job again. The rule holds while the CronJob exists, while its controller runs and writes here,
 //! and for Jobs that have the name of a slot newer than `lastScheduleTime`, until that slot can no longer be served
-//! (`cron::slot_keeper`). A CronJob that no feed shows is read from the server. If CronJobs are not served or forbidden, the
-//! Job is free; if they are forbidden for a while, a slot may run twice.
+//! (`cron::slot_keeper`). A CronJob that no feed shows is read from the server. If CronJobs are not served, the Job is free.
+//! If they are forbidden, the last copy of the CronJob decides; a Job whose CronJob was never seen is free, and so is one
+//! whose slot never ends, because nothing would ever end the wait.
 //!
 //! Upstream has no such rule: there a Job with a TTL of 0 can run twice.
 
@@ -162,15 +163,19 @@ impl TickInterlock {
 
     /// Whether the Job of a tick may be deleted.
     pub(super) fn hold(&self, tick: &JobTick, job: &TrackedJob, now: Timestamp) -> TickHold {
-        let Some(kind) = self.kind.filter(|_| self.is_served && !self.is_forbidden) else {
+        let Some(kind) = self.kind.filter(|_| self.is_served) else {
             return TickHold::Free;
         };
-        let Some(cron) = self.cron_jobs.get(&tick.owner) else {
-            let namespace = job.target().namespace;
-            return TickHold::Unknown(CallTarget::new(kind, namespace, &*tick.cron_job));
+        let hold = match self.cron_jobs.get(&tick.owner) {
+            Some(cron) if cron.is_deleting => None,
+            Some(cron) => cron.keeper.hold(tick.slot, now),
+            None if self.is_forbidden => None,
+            None => {
+                let namespace = job.target().namespace;
+                return TickHold::Unknown(CallTarget::new(kind, namespace, &*tick.cron_job));
+            }
         };
-        let hold = cron.keeper.hold(tick.slot, now);
-        let hold = hold.filter(|_| !cron.is_deleting);
+        let hold = hold.filter(|hold| hold.until.is_some() || !self.is_forbidden);
         hold.map_or(TickHold::Free, TickHold::Unrecorded)
     }
 

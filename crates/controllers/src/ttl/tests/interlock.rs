@@ -231,17 +231,43 @@ fn no_interlock_if_the_cronjob_controller_does_not_run() {
 }
 
 #[test]
+fn the_last_copy_of_a_forbidden_cron_job_holds_its_jobs() {
+    let state = |state| ObservedChange::Kind(crons(&BATCH), state);
+    let mut ttl = mk_with(&BATCH, json!({"spec": {"schedule": "4-59/5 * * * *"}}));
+    let job = tick(&BATCH, json!({}));
+    assert_eq!(becomes(&mut ttl, &job), "TickUnrecorded");
+    assert_eq!(observe(&mut ttl, &state(KindState::Forbidden)), [uid()]);
+    let verdict = ttl.decide(&uid(), NOW);
+    let end = NOW + SignedDuration::from_secs(250);
+    assert_eq!(
+        (rule(&verdict), verdict.next),
+        ("TickUnrecorded", NextStep::At(end))
+    );
+    assert_eq!(rule(&ttl.decide(&uid(), end)), "Expired");
+}
+
+#[test]
 fn no_interlock_if_cron_jobs_may_not_be_read() {
+    let state = |state| ObservedChange::Kind(crons(&BATCH), state);
+    // Without a schedule the slot never ends, so the wait could last as long as CronJobs are forbidden.
     let mut ttl = mk_with(&BATCH, json!({}));
     let job = tick(&BATCH, json!({}));
     assert_eq!(becomes(&mut ttl, &job), "TickUnrecorded");
-    let state = |state| ObservedChange::Kind(crons(&BATCH), state);
     assert_eq!(observe(&mut ttl, &state(KindState::Forbidden)), [uid()]);
     assert_eq!(rule(&ttl.decide(&uid(), NOW)), "Expired");
     assert!(observe(&mut ttl, &state(KindState::Forbidden)).is_empty());
     // Once CronJobs may be read again, they hold their Jobs again.
     assert_eq!(observe(&mut ttl, &state(KindState::Synced)), [uid()]);
     assert_eq!(rule(&ttl.decide(&uid(), NOW)), "TickUnrecorded");
+
+    // A CronJob that was never seen.
+    observe(
+        &mut ttl,
+        &ObservedChange::Missing(crons(&BATCH), Uid::from("c")),
+    );
+    assert_eq!(rule(&ttl.decide(&uid(), NOW)), "AsksForCronJob");
+    observe(&mut ttl, &state(KindState::Forbidden));
+    assert_eq!(rule(&ttl.decide(&uid(), NOW)), "Expired");
 }
 
 #[test]
