@@ -1,7 +1,7 @@
 //! The Events of both originals, a row each, per kind.
 //!
 //! Types, reasons and messages are verbatim, because alerts and scripts match them; `docs/cronjobs.md` has the same
-//! tables. A kind without a row for a case emits no Event. `TickUnrecorded` is our own.
+//! tables. A kind without a row for a case emits no Event. `TickUnrecorded` is our own, and so is `ForeignJob` of `batch/v1`.
 
 use super::dialects::CronDialect;
 use crate::runtime::controller::{EventNote, EventSeverity, ObjectIdentity};
@@ -44,6 +44,9 @@ macro_rules! event_texts {
 
 const TOO_MANY: &str = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew";
 
+/// Volcano's. Kubernetes' controller logs the error at every sync and emits nothing.
+const FOREIGN: &str = "Job {job} exists but is not owned by this CronJob (current owner: {owner})";
+
 /// The Events of Kubernetes' controller.
 pub(super) const BATCH: &[EventText] = event_texts! {
     SawCompleted Normal "SawCompletedJob" "Saw completed job: {job}, condition: {how}";
@@ -58,6 +61,7 @@ pub(super) const BATCH: &[EventText] = event_texts! {
     Kept Warning "TickUnrecorded"
         "Job {job} is kept beyond its history limit, because the status does not record its slot {slot} yet";
     Dropped Normal "MissingJob" "Active job went missing: {job}";
+    Foreign Warning "ForeignJob" FOREIGN;
     TooManyMissed Warning "TooManyMissedTimes" TOO_MANY;
     Missed Warning "MissSchedule" "Missed scheduled time to start a job: {slot}";
     ZoneInSchedule Warning "UnsupportedSchedule"
@@ -85,7 +89,7 @@ pub(super) const VOLCANO: &[EventText] = event_texts! {
     Dropped Warning "StaleReference" "Active job \"{job}\" no longer exists (UID: {uid})";
     MadeAgain Warning "StaleReference"
         "Active job reference \"{job}\" points to a different UID (expected: {uid}, actual: {other})";
-    Foreign Warning "ForeignJob" "Job {job} exists but is not owned by this CronJob (current owner: {owner})";
+    Foreign Warning "ForeignJob" FOREIGN;
     NamespaceEnding Warning "NamespaceTerminating" "Namespace {namespace} is terminating, skipping job creation";
     TooManyMissed Warning "TooManyMissedTimes" TOO_MANY;
     ZoneInSchedule Warning "UnsupportedSchedule"
