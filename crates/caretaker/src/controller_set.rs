@@ -28,7 +28,7 @@ use caretaker_controllers::runtime::manager::{ControllerManager, CurrentHandle, 
 use caretaker_controllers::runtime::metrics::ControllerMetrics;
 use caretaker_controllers::runtime::record::Uid;
 use caretaker_controllers::ttl;
-use caretaker_machinery::clock::Clock;
+use caretaker_machinery::clock::{Clock, SteadyTime};
 use caretaker_machinery::rng::Rng;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
@@ -320,21 +320,22 @@ async fn print_summary(evidence: EvidenceTrail, clock: Clock) {
         tokio::select! {
             biased;
             record = records.recv() => match record {
-                Ok(record) => print_lines(summary.add(&record)),
+                Ok(record) => print_lines(summary.add(&record, clock.steady())),
                 // The summary misses these records; `/debug/actions` and metrics have them.
                 Err(RecvError::Lagged(_)) => {}
                 Err(RecvError::Closed) => break,
             },
             () = sleep_until(&clock, due) => {}
         }
-        print_lines(summary.take_due(clock.now()));
+        print_lines(summary.take_due(clock.steady()));
     }
     print_lines(summary.finish());
 }
 
-async fn sleep_until(clock: &Clock, due: Option<jiff::Timestamp>) {
+/// Returns at `due` or earlier.
+async fn sleep_until(clock: &Clock, due: Option<SteadyTime>) {
     match due {
-        Some(due) => clock.sleep_until(due).await,
+        Some(due) => clock.sleep_until_steady(due).await,
         None => std::future::pending().await,
     }
 }

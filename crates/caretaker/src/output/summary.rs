@@ -4,8 +4,8 @@
 //! cascade: a Deployment's ReplicaSets and their Pods make one line about the Deployment. Writes of other controllers
 //! are grouped by reason. A group is printed when no record has been added for [`GROUP_IDLE`], and every
 //! [`PROGRESS_INTERVAL`] while it lasts. Failed writes are not printed here: the driver logs them with the API server's
-//! message. Everything here is a function of records and times; `controller_set` prints the lines. All maps
-//! are bounded: what is evicted appears under a nearer cause, or twice.
+//! message. Everything here is a function of records and steady times, so that a clock that is set back delays no line;
+//! `controller_set` prints the lines. All maps are bounded: what is evicted appears under a nearer cause, or twice.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use std::time::Duration;
 use caretaker_controllers::gc;
 use caretaker_controllers::runtime::controller::ObjectIdentity;
 use caretaker_controllers::runtime::evidence::{Evidence, WriteStatus};
+use caretaker_machinery::clock::SteadyTime;
 use jiff::{SignedDuration, Timestamp};
 
 use super::action::WriteAction;
@@ -51,10 +52,10 @@ struct GroupKey {
 struct ActionGroup {
     root: Arc<ObjectIdentity>,
     reason: &'static str,
-    start: Timestamp,
-    last: Timestamp,
+    start: SteadyTime,
+    last: SteadyTime,
     /// Time of the last progress line; at first the time of the first record.
-    printed: Timestamp,
+    printed: SteadyTime,
     requests: u64,
     /// By action: the count, and the first object.
     actions: BTreeMap<WriteAction, (u64, ObjectIdentity)>,
@@ -70,8 +71,8 @@ struct RecentMap<K, V> {
 // === impl ActionSummary ===
 
 impl ActionSummary {
-    /// Adds a record. The line is of a group that had to make room, and is to be printed at once.
-    pub(crate) fn add(&mut self, record: &Evidence) -> Option<String> {
+    /// Adds a record of this time. The line is of a group that had to make room, and is to be printed at once.
+    pub(crate) fn add(&mut self, record: &Evidence, at: SteadyTime) -> Option<String> {
         let mut evicted = None;
         let (action, reason) = WriteAction::of(record);
         let root = self.root_of(record);
@@ -89,22 +90,22 @@ impl ActionSummary {
             evicted = self.evict();
         }
         let group = self.groups.entry(key);
-        let group = group.or_insert_with(|| ActionGroup::new(root, record));
-        group.add(record, action, reason);
+        let group = group.or_insert_with(|| ActionGroup::new(root, record, at));
+        group.add(record, at, action, reason);
         evicted
     }
 
     /// When the next line is due if no record is added.
-    pub(crate) fn due(&self) -> Option<Timestamp> {
+    pub(crate) fn due(&self) -> Option<SteadyTime> {
         self.groups.values().map(ActionGroup::due).min()
     }
 
     /// The lines that are due, in the order in which their groups began.
-    pub(crate) fn take_due(&mut self, now: Timestamp) -> Vec<String> {
+    pub(crate) fn take_due(&mut self, now: SteadyTime) -> Vec<String> {
         let mut due = Vec::new();
         self.groups.retain(|key, group| {
-            let is_over = now >= later(group.last, GROUP_IDLE);
-            if is_over || now >= later(group.printed, PROGRESS_INTERVAL) {
+            let is_over = now >= group.last.later(GROUP_IDLE);
+            if is_over || now >= group.printed.later(PROGRESS_INTERVAL) {
                 group.printed = now;
                 let line = group.line(key, is_over);
                 due.extend(line.map(|line| (group.start, line)));
@@ -117,7 +118,7 @@ impl ActionSummary {
 
     /// All lines that are left, at the stop.
     pub(crate) fn finish(&mut self) -> Vec<String> {
-        self.take_due(Timestamp::MAX)
+        self.take_due(SteadyTime::at(Timestamp::MAX))
     }
 
     /// The root of the cascade as far as it is remembered, else the nearest cause.
@@ -139,22 +140,27 @@ impl ActionSummary {
 // === impl ActionGroup ===
 
 impl ActionGroup {
-    fn new(root: Arc<ObjectIdentity>, record: &Evidence) -> Self {
+    fn new(root: Arc<ObjectIdentity>, record: &Evidence, at: SteadyTime) -> Self {
         let millis = i64::try_from(record.ms).unwrap_or(i64::MAX);
-        let start = record.at.checked_sub(SignedDuration::from_millis(millis));
         Self {
             root,
             reason: "",
-            start: start.unwrap_or(record.at),
-            last: record.at,
-            printed: record.at,
+            start: at.after(SignedDuration::from_millis(-millis)),
+            last: at,
+            printed: at,
             requests: 0,
             actions: BTreeMap::new(),
         }
     }
 
-    fn add(&mut self, record: &Evidence, action: WriteAction, reason: &'static str) {
-        self.last = self.last.max(record.at);
+    fn add(
+        &mut self,
+        record: &Evidence,
+        at: SteadyTime,
+        action: WriteAction,
+        reason: &'static str,
+    ) {
+        self.last = self.last.max(at);
         let is_dry_run = record.status == WriteStatus::DryRun;
         if !is_dry_run {
             self.requests += u64::from(record.requests.max(1));
@@ -168,8 +174,9 @@ impl ActionGroup {
         }
     }
 
-    fn due(&self) -> Timestamp {
-        later(self.last, GROUP_IDLE).min(later(self.printed, PROGRESS_INTERVAL))
+    fn due(&self) -> SteadyTime {
+        let idle = self.last.later(GROUP_IDLE);
+        idle.min(self.printed.later(PROGRESS_INTERVAL))
     }
 
     /// `None` if nothing was done that a user needs to know.
@@ -206,7 +213,7 @@ impl ActionGroup {
         }
         if !key.is_dry_run {
             let plural = if self.requests == 1 { "" } else { "s" };
-            let took = elapsed(self.start, self.last);
+            let took = elapsed(self.last.since(self.start));
             line.push_str(&format!(" in {took}, {} request{plural}", self.requests));
         }
         Some(line)
@@ -265,13 +272,9 @@ fn key_of(object: &ObjectIdentity) -> &str {
     }
 }
 
-fn later(time: Timestamp, by: Duration) -> Timestamp {
-    time.checked_add(by).unwrap_or(Timestamp::MAX)
-}
-
 /// `80 ms`, `1.5 s`, `2 min 3 s`.
-fn elapsed(start: Timestamp, end: Timestamp) -> String {
-    let millis = end.duration_since(start).as_millis().max(0);
+fn elapsed(time: Duration) -> String {
+    let millis = time.as_millis();
     match millis {
         0..1_000 => format!("{millis} ms"),
         1_000..60_000 => format!("{}.{} s", millis / 1_000, millis % 1_000 / 100),

@@ -110,8 +110,8 @@ impl EventRecorder {
     /// Writes Events until all sinks are dropped.
     pub async fn run(mut self) {
         while let Some((controller, note)) = self.notes.recv().await {
-            let now = self.clock.now();
-            match self.correlator.take(controller, &note, now) {
+            let (now, steady) = (self.clock.now(), self.clock.steady());
+            match self.correlator.take(controller, &note, now, steady) {
                 Some(planned) => self.write(controller, &note, planned).await,
                 None => dropped(&self.metrics, "spam"),
             }

@@ -1,16 +1,17 @@
 //! Decides which Events are written. Pure: notes and times go in, planned Events come out.
 //!
 //! The steps are those of upstream's `events_cache.go` (1.36): limit the Events about one object, combine many similar
-//! Events into one, and raise the count of an Event that was written before.
+//! Events into one, and raise the count of an Event that was written before. Intervals are measured by steady time, so that
+//! a clock that is set back suppresses no Event.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use caretaker_machinery::clock::SteadyTime;
 use jiff::Timestamp;
 
 use crate::runtime::bounded_map::BoundedMap;
 use crate::runtime::controller::{EventNote, EventSeverity, ObjectIdentity};
-use crate::runtime::queue::age;
 
 /// How many Events about one object may be written at once, as in upstream.
 const SPAM_BURST: u32 = 25;
@@ -33,7 +34,7 @@ pub(super) struct EventCorrelator {
     /// Per source and object: how many Events may still be written.
     spam: BoundedMap<(&'static str, ObjectIdentity), SpamTokens>,
     /// Per source, object and reason: the recent messages, and when the last one came.
-    similar: BoundedMap<EventGroup, (Timestamp, BTreeSet<String>)>,
+    similar: BoundedMap<EventGroup, (SteadyTime, BTreeSet<String>)>,
     /// Per Event: its name and count on the server.
     written: BoundedMap<(EventGroup, String), WrittenEvent>,
 }
@@ -44,7 +45,7 @@ type EventGroup = (&'static str, ObjectIdentity, &'static str, bool);
 struct SpamTokens {
     left: u32,
     /// The time at which `left` was computed.
-    at: Timestamp,
+    at: SteadyTime,
 }
 
 #[derive(Debug, Clone)]
@@ -76,10 +77,11 @@ impl EventCorrelator {
         controller: &'static str,
         note: &EventNote,
         now: Timestamp,
+        steady: SteadyTime,
     ) -> Option<PlannedEvent> {
         let group = group(controller, note);
-        let (message, distinct_by) = self.combine(&group, note, now);
-        if !self.spend(controller, &note.about, now) {
+        let (message, distinct_by) = self.combine(&group, note, steady);
+        if !self.spend(controller, &note.about, steady) {
             return None;
         }
         let written = self.written.get(&(group, distinct_by.clone()));
@@ -125,10 +127,10 @@ impl EventCorrelator {
         &mut self,
         group: &EventGroup,
         note: &EventNote,
-        now: Timestamp,
+        now: SteadyTime,
     ) -> (String, String) {
         let mut messages = match self.similar.get(group) {
-            Some((last, messages)) if age(now, *last) <= SIMILAR_WITHIN => messages.clone(),
+            Some((last, messages)) if now.since(*last) <= SIMILAR_WITHIN => messages.clone(),
             _ => BTreeSet::new(),
         };
         messages.insert(note.message.clone());
@@ -146,7 +148,7 @@ impl EventCorrelator {
         }
     }
 
-    fn spend(&mut self, controller: &'static str, about: &ObjectIdentity, now: Timestamp) -> bool {
+    fn spend(&mut self, controller: &'static str, about: &ObjectIdentity, now: SteadyTime) -> bool {
         let key = (controller, about.clone());
         let mut tokens = match self.spam.get(&key) {
             Some(tokens) => tokens.refilled(now),
@@ -180,14 +182,14 @@ fn group(controller: &'static str, note: &EventNote) -> EventGroup {
 // === impl SpamTokens ===
 
 impl SpamTokens {
-    fn refilled(self, now: Timestamp) -> Self {
-        let periods = age(now, self.at).as_secs() / SPAM_EACH.as_secs();
+    fn refilled(self, now: SteadyTime) -> Self {
+        let periods = now.since(self.at).as_secs() / SPAM_EACH.as_secs();
         let periods = u32::try_from(periods).unwrap_or(u32::MAX);
         let left = self.left.saturating_add(periods).min(SPAM_BURST);
         let at = if left == SPAM_BURST {
             now
         } else {
-            crate::runtime::queue::later(self.at, SPAM_EACH.saturating_mul(periods))
+            self.at.later(SPAM_EACH.saturating_mul(periods))
         };
         Self { left, at }
     }
@@ -216,13 +218,18 @@ mod tests {
         }
     }
 
+    /// Plans an Event by a clock that is not set.
+    fn take(correlator: &mut EventCorrelator, note: &EventNote, secs: i64) -> Option<PlannedEvent> {
+        correlator.take(SOURCE, note, at(secs), SteadyTime::at(at(secs)))
+    }
+
     /// Plans an Event and marks it as written. Returns its name before the write, its count and its message.
     fn record(
         correlator: &mut EventCorrelator,
         note: &EventNote,
         secs: i64,
     ) -> Option<(Option<String>, u32, String)> {
-        let planned = correlator.take(SOURCE, note, at(secs))?;
+        let planned = take(correlator, note, secs)?;
         let name = planned.name.clone().unwrap_or_else(|| format!("e{secs}"));
         correlator.written(SOURCE, note, &planned, name);
         Some((planned.name, planned.count, planned.message))
@@ -236,7 +243,7 @@ mod tests {
         assert_eq!(first, (None, 1, "m".to_owned()));
         let second = record(&mut correlator, &note, 5).unwrap();
         assert_eq!(second, (Some("e0".to_owned()), 2, "m".to_owned()));
-        let planned = correlator.take(SOURCE, &note, at(9)).unwrap();
+        let planned = take(&mut correlator, &note, 9).unwrap();
         assert_eq!((planned.first, planned.last), (at(0), at(9)));
         let other = record(&mut correlator, &mk_note("b", "m"), 9).unwrap();
         assert_eq!(other.1, 1, "about another object");
@@ -247,7 +254,7 @@ mod tests {
         let mut correlator = EventCorrelator::default();
         let note = mk_note("a", "m");
         for _ in 0..3 {
-            let planned = correlator.take(SOURCE, &note, at(0)).unwrap();
+            let planned = take(&mut correlator, &note, 0).unwrap();
             assert_eq!((planned.name, planned.count), (None, 1));
         }
     }
@@ -282,6 +289,19 @@ mod tests {
         assert!(record(&mut correlator, &note, 300).is_none());
         let planned = (0..100).filter(|_| record(&mut correlator, &note, 1_000_000).is_some());
         assert_eq!(planned.count(), 25, "never more than the burst");
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_suppresses_no_event() {
+        let mut correlator = EventCorrelator::default();
+        let note = mk_note("a", "m");
+        for _ in 0..30 {
+            record(&mut correlator, &note, 3_600);
+        }
+        // Five minutes later, by a clock that was set back by an hour.
+        let steady = SteadyTime::at(at(3_900));
+        let planned = correlator.take(SOURCE, &note, at(300), steady).unwrap();
+        assert_eq!((planned.count, planned.last), (26, at(300)));
     }
 
     #[test]
