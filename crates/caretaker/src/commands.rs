@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use caretaker_controllers::gc::{GarbageCollector, ORPHAN_HOLD_MAX};
+use caretaker_controllers::gc::{GarbageCollector, KIND_WAIT_MAX};
 use caretaker_controllers::runtime::clients::{ClientEnvironment, ClusterChoice, ClusterClients};
 use caretaker_controllers::runtime::controller::{Controller, ObservedChange, WakeList};
 use caretaker_controllers::runtime::effects::{Effects, REQUEST_TIMEOUT};
@@ -147,7 +147,7 @@ impl ClusterSnapshot {
     }
 
     async fn fill(&mut self) {
-        let deadline = Instant::now() + ORPHAN_HOLD_MAX;
+        let deadline = Instant::now() + KIND_WAIT_MAX;
         while !self.is_complete() {
             match timeout_at(deadline, self.changes.recv()).await {
                 Ok(Some(change)) => self.observe(&change),
@@ -259,7 +259,7 @@ fn gaps(
             format!("missing in this output: {kinds} (the server failed to list them)")
         }),
         those(|state| matches!(state, KindState::Syncing(_) | KindState::Frozen)).map(|kinds| {
-            let secs = ORPHAN_HOLD_MAX.as_secs();
+            let secs = KIND_WAIT_MAX.as_secs();
             format!("missing in this output: {kinds} (not listed within {secs} s)")
         }),
         (unreadable > 0)

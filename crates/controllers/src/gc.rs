@@ -25,6 +25,7 @@ pub mod reason;
 mod standing;
 pub mod view;
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,7 +51,7 @@ pub const IGNORED: [(&str, &str); 2] = [("events", ""), ("events", "events.k8s.i
 /// because the list will show the owner. A release waits because there may be unknown dependents: after a foreground
 /// deletion for the first lists of all kinds, after an orphan deletion until all kinds have been seen up to that
 /// deletion. A kind that takes longer delays nothing; the Event of a release names it.
-pub const ORPHAN_HOLD_MAX: Duration = Duration::from_secs(30);
+pub const KIND_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// Deletes objects whose owners are absent, and completes foreground and orphan deletions.
 #[derive(Debug)]
@@ -93,6 +94,18 @@ pub struct LookupCounts {
     pub absent: u64,
     /// Lookups whose answer neither proves the owner absent nor shows it.
     pub failed: u64,
+}
+
+// === impl GcKey ===
+
+impl fmt::Display for GcKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Object(uid) => uid.fmt(f),
+            Self::Owner(owner) => write!(f, "owner {} ({})", owner.name, owner.uid),
+            Self::Kind(kind) => write!(f, "{kind:?}"),
+        }
+    }
 }
 
 // === impl GarbageCollector ===
@@ -283,7 +296,7 @@ fn presence<'a>(uid: &Uid, answer: &'a ApiAnswer) -> ObjectPresence<'a> {
 }
 
 fn sync_deadline(since: Timestamp) -> Timestamp {
-    later(since, ORPHAN_HOLD_MAX)
+    later(since, KIND_WAIT_MAX)
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ mod index;
 pub mod metrics;
 pub mod reason;
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -103,6 +104,17 @@ pub enum PodSweep {
 #[must_use]
 pub fn interest() -> KindInterest {
     KindInterest::full([("", "pods"), ("", "nodes")])
+}
+
+// === impl PodGcKey ===
+
+impl fmt::Display for PodGcKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pod(uid) => uid.fmt(f),
+            Self::Node(name) => write!(f, "node {name}"),
+        }
+    }
 }
 
 // === impl PodGcController ===

@@ -4,6 +4,7 @@
 //! request has deleted stays deleted until the watch shows the deletion, so that a lagging watch cannot restore it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 
 use caretaker_controllers::runtime::call::{ApiAnswer, ApiCall, CallTarget, JudgedVersion};
@@ -58,6 +59,12 @@ impl NamespacedName {
 
     pub(crate) fn of(meta: &RecordMeta) -> Self {
         Self::new(&meta.namespace, &meta.name)
+    }
+}
+
+impl fmt::Display for NamespacedName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
     }
 }
 

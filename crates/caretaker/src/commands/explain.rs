@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use caretaker_controllers::gc::explain::ObjectRelations;
-use caretaker_controllers::gc::{GcKey, GcReason, ORPHAN_HOLD_MAX};
+use caretaker_controllers::gc::{GcKey, GcReason, KIND_WAIT_MAX};
 use caretaker_controllers::runtime::call::{ApiAnswer, ApiCall, CallTarget};
 use caretaker_controllers::runtime::controller::{
     AnsweredCall, Controller, EventNote, NextStep, ObjectIdentity, ObservedChange, Verdict,
@@ -217,7 +217,7 @@ impl ClusterSnapshot {
         mut has_enough: impl FnMut(&ObservedChange) -> bool,
     ) {
         let mut changes = self.feeds.subscribe(interest);
-        let deadline = Instant::now() + ORPHAN_HOLD_MAX;
+        let deadline = Instant::now() + KIND_WAIT_MAX;
         loop {
             let change = tokio::select! {
                 biased;

@@ -4,7 +4,7 @@ use caretaker_controllers::gc::metrics::GcMetrics;
 use caretaker_controllers::gc::view::{GraphSelection, GraphView};
 use caretaker_controllers::gc::{GarbageCollector, dot};
 use caretaker_controllers::runtime::clients::ClusterClients;
-use caretaker_controllers::runtime::driver::{DriverMode, WriteHold};
+use caretaker_controllers::runtime::driver::{DriverMode, HoldPurpose, WriteHold};
 use caretaker_controllers::runtime::evidence::{Evidence, EvidenceTrail};
 use caretaker_controllers::runtime::feed_set::FeedSet;
 use caretaker_controllers::runtime::manager::CurrentHandle;
@@ -59,7 +59,7 @@ impl ControllerDiagnostics {
                     name: controller.name(),
                     overdue: controller.overdue(),
                     panics: self.metrics.restarts(controller.name()),
-                    held: held(controller.holds()),
+                    holds: holding(controller.holds()),
                 })
                 .collect(),
             kinds: kinds
@@ -148,11 +148,11 @@ impl DiagnosticsSource for ControllerDiagnostics {
     }
 }
 
-/// The reasons of all rows that hold back writes.
-fn held(holds: &[WriteHold]) -> Option<String> {
-    let states = holds.iter().map(WriteHold::state);
-    let reasons: Vec<String> = states
-        .filter_map(|state| state.reason().map(str::to_owned))
-        .collect();
-    (!reasons.is_empty()).then(|| reasons.join("; "))
+/// The rows that hold back writes: their purpose and their reason.
+fn holding(holds: &[WriteHold]) -> Vec<(HoldPurpose, String)> {
+    let holding = holds.iter().filter_map(|hold| {
+        let reason = hold.state().reason()?.to_owned();
+        Some((hold.purpose(), reason))
+    });
+    holding.collect()
 }

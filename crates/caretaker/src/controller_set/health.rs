@@ -2,14 +2,14 @@
 //! `/readyz` come out.
 //!
 //! `/livez` fails only for trouble that a restart can mend. `/readyz` fails while the process does not do the work that
-//! it was started for, and says why. A process that was started to stand back, as with `--dry-run`, is ready, and
-//! `?verbose` says so. One kind that cannot be listed is shown and does not count, because most clusters have one.
+//! it was started for, and says why. A process that was started to stand back, as with `--dry-run` or as a standby, is
+//! ready, and `?verbose` says so. One kind that cannot be listed is shown and does not count, because most clusters have one.
 //! Both pages are served without a token: details name kinds, states and times, and quote no answer of the server.
 
 use std::time::Duration;
 
 use caretaker_controllers::runtime::clients::RefusedCredentials;
-use caretaker_controllers::runtime::driver::DriverMode;
+use caretaker_controllers::runtime::driver::{DriverMode, HoldPurpose};
 use caretaker_controllers::runtime::kind::KindState;
 use jiff::Timestamp;
 
@@ -55,8 +55,8 @@ pub(super) struct ControllerFacts {
     pub(super) overdue: Option<Duration>,
     /// How many times it has panicked.
     pub(super) panics: u64,
-    /// Why its gate holds back writes although it should act.
-    pub(super) held: Option<String>,
+    /// The rows of its gate that hold back writes.
+    pub(super) holds: Vec<(HoldPurpose, String)>,
 }
 
 pub(super) struct KindFacts {
@@ -162,12 +162,19 @@ impl ControllerFacts {
     }
 
     fn ready(&self, mode: DriverMode) -> HealthCheck {
-        match (&self.held, mode) {
-            _ if self.overdue.is_none() => check(self.name, false, RESTARTING.to_owned()),
-            (_, DriverMode::DryRun) => pass(self.name, "dry run".to_owned()),
-            (Some(why), DriverMode::Act) => check(self.name, false, why.clone()),
-            (None, DriverMode::Act) => pass(self.name, String::new()),
+        if self.overdue.is_none() {
+            return check(self.name, false, RESTARTING.to_owned());
         }
+        if mode == DriverMode::DryRun {
+            return pass(self.name, "dry run".to_owned());
+        }
+        let is_intended = |(purpose, _): &(HoldPurpose, String)| *purpose == HoldPurpose::Intended;
+        let reasons: Vec<&str> = self.holds.iter().map(|(_, why)| why.as_str()).collect();
+        check(
+            self.name,
+            self.holds.iter().all(is_intended),
+            reasons.join("; "),
+        )
     }
 }
 
@@ -316,10 +323,23 @@ mod tests {
             "",
         ),
         (
-            |facts| facts.controllers[0].held = Some("kcm is active".into()),
+            |facts| {
+                facts.controllers[0].holds = vec![(HoldPurpose::Trouble, "kcm is active".into())];
+            },
             &["gc"],
             &[],
             "kcm is active",
+        ),
+        (
+            |facts| {
+                facts.controllers[0].holds = vec![
+                    (HoldPurpose::Intended, "host_2 leads".into()),
+                    (HoldPurpose::Trouble, "kcm is active".into()),
+                ];
+            },
+            &["gc"],
+            &[],
+            "host_2 leads; kcm is active",
         ),
         (
             |facts| facts.kinds[0].state = KindState::Forbidden,
@@ -368,7 +388,7 @@ mod tests {
                 name: "gc",
                 overdue: Some(Duration::ZERO),
                 panics: 0,
-                held: None,
+                holds: Vec::new(),
             }],
             kinds: ["a", "b", "c"]
                 .map(|name| KindFacts {
@@ -405,13 +425,19 @@ mod tests {
     }
 
     #[test]
-    fn a_dry_run_is_ready_and_shown() {
-        let mut facts = mk_facts();
-        facts.mode = DriverMode::DryRun;
-        facts.controllers[0].held = Some("kcm is active".into());
-        let ready = facts.ready();
-        assert_eq!(failed(&ready), Vec::<&str>::new());
-        let gc = ready.checks.iter().find(|check| check.name == "gc");
-        assert_eq!(gc.unwrap().detail, "dry run");
+    fn a_dry_run_and_a_standby_are_ready_and_shown() {
+        let cases = [
+            (DriverMode::DryRun, HoldPurpose::Trouble, "dry run"),
+            (DriverMode::Act, HoldPurpose::Intended, "host_2 leads"),
+        ];
+        for (mode, purpose, shown) in cases {
+            let mut facts = mk_facts();
+            facts.mode = mode;
+            facts.controllers[0].holds = vec![(purpose, "host_2 leads".into())];
+            let ready = facts.ready();
+            assert_eq!(failed(&ready), Vec::<&str>::new());
+            let gc = ready.checks.iter().find(|check| check.name == "gc");
+            assert_eq!(gc.unwrap().detail, shown);
+        }
     }
 }

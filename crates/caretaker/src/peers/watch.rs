@@ -7,7 +7,7 @@ use std::mem::Discriminant;
 use std::time::Duration;
 
 use caretaker_controllers::runtime::clients::ClusterClients;
-use caretaker_controllers::runtime::driver::{HoldState, WriteHold};
+use caretaker_controllers::runtime::driver::{HoldPurpose, HoldState, WriteHold};
 use caretaker_machinery::clock::Clock;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -101,7 +101,7 @@ impl PeerWatch {
         }
         let mut rows = self.rows.iter();
         let (_, state) = rows.find(|(manager, _)| manager.units.contains(&unit))?;
-        Some(WriteHold::new(ROW, state.clone()))
+        Some(WriteHold::new(ROW, HoldPurpose::Trouble, state.clone()))
     }
 
     pub(crate) fn contact(&self) -> watch::Receiver<ServerContact> {

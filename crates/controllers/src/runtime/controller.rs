@@ -19,8 +19,8 @@ use super::record::{ObjectRecord, Revision, Uid};
 
 /// A controller, as its driver sees it.
 pub trait Controller: Send + 'static {
-    /// Identifies the subject of one decision: an object, an owner.
-    type Key: Clone + Ord + Debug + Send + Sync + 'static;
+    /// Identifies the subject of one decision: an object, an owner. Evidence has it as text.
+    type Key: Clone + Ord + Debug + Display + Send + Sync + 'static;
     /// The reasons of its decisions, for the log, for evidence and for `explain`.
     type Reason: DecisionReason;
 

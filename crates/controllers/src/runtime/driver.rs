@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 
-pub use gate::{HoldState, WriteHold};
+pub use gate::{HoldPurpose, HoldState, WriteHold};
 pub use handle::{DriverHandle, DriverQuery};
 pub use options::{DriverEnd, DriverMode, DriverOptions, DriverParts};
 pub use requests::CONFLICTS_AT_ONCE;
@@ -264,6 +264,7 @@ impl<C: Controller> Driver<C> {
         let verdict = self
             .controller
             .decide(&key, self.clock.controller_time(now));
+        self.report.decided(&key, &verdict.next, &verdict.because);
         // A row that holds back writes holds back Events as well: the key is decided again when the row changes.
         let muted = (self.gate.holds_all() && !verdict.notes.is_empty()).then(|| key.clone());
         if muted.is_none() {

@@ -37,7 +37,7 @@ async fn an_object_is_deleted_when_it_is_due_and_not_before() {
         json!({"rule": "Doomed", "message": "its time has come"})
     );
     assert_eq!(line["status"], 200);
-    assert_eq!(line["key"], "Object(\"doomed-a\")");
+    assert_eq!(line["key"], "doomed-a");
     assert_eq!(evidence[0].target.to_string(), "ConfigMap default/doomed-a");
     assert!(evidence[0].done && evidence[0].requests == 1);
 }

@@ -1,6 +1,6 @@
 //! The gate of a driver: conditions that other tasks set hold back writes while they last.
 
-use caretaker_controllers::runtime::driver::{DriverOptions, HoldState, WriteHold};
+use caretaker_controllers::runtime::driver::{DriverOptions, HoldPurpose, HoldState, WriteHold};
 use caretaker_controllers::runtime::evidence::WriteStatus;
 use http::Method;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ const EVENTS: &str = "/api/v1/namespaces/default/events";
 fn mk_world(state: HoldState) -> (DriverWorld, watch::Sender<HoldState>) {
     let (sender, receiver) = watch::channel(state);
     let options = DriverOptions {
-        holds: vec![WriteHold::new("test", receiver)],
+        holds: vec![WriteHold::new("test", HoldPurpose::Trouble, receiver)],
         ..DriverOptions::default()
     };
     (DriverWorld::with(options), sender)

@@ -69,6 +69,15 @@ pub(crate) enum ToyKey {
     Owner(String),
 }
 
+impl fmt::Display for ToyKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Object(name) => f.write_str(name),
+            Self::Owner(name) => write!(f, "owner {name}"),
+        }
+    }
+}
+
 #[derive(Debug, Clone)]
 pub(crate) enum ToyReason {
     NothingToDo,

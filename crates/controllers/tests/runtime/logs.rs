@@ -211,6 +211,21 @@ async fn every_request_has_a_span_with_controller_object_and_attempt() {
     assert_eq!(second.len(), 1, "{second:?}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_decision_that_waits_is_logged_with_its_reason_and_time() {
+    let (log, _guard) = CapturedLog::start(Level::DEBUG);
+    let world = DriverWorld::new();
+    world.create("doomed-a", &[]).await;
+    world.create("plain", &[]).await;
+    world.pass(1).await;
+    let lines = log.lines(&["decision: wait"]);
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    for part in ["key=doomed-a", "reason=", "until=20"] {
+        assert!(lines[0].contains(part), "{part}: {lines:?}");
+    }
+    assert!(log.lines(&["key=plain"]).is_empty(), "that is for `trace`");
+}
+
 /// A toy controller under a manager, and its server.
 fn start_manager() -> (ControllerManager, ApiService) {
     let clock = Clock::driven(START.parse().unwrap(), REAL_TIME);

@@ -25,6 +25,16 @@ const WATCH_ENDED: &str = "the task that checks this condition has ended";
 pub struct WriteHold {
     name: &'static str,
     state: watch::Receiver<HoldState>,
+    purpose: HoldPurpose,
+}
+
+/// Whether the operator wants a row to hold back writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HoldPurpose {
+    /// The process was started to write: it is not ready while the row holds.
+    Trouble,
+    /// The process was started as a standby, or is paused: it is ready all the same.
+    Intended,
 }
 
 /// What a [`WriteHold`] does with writes. The texts are sentences for operators.
@@ -72,8 +82,25 @@ type RecordedWrite = (CallTarget, Option<JudgedVersion>);
 impl WriteHold {
     /// A row with this name. If the sender is dropped, the row holds back all writes for good.
     #[must_use]
-    pub fn new(name: &'static str, state: watch::Receiver<HoldState>) -> Self {
-        Self { name, state }
+    pub fn new(
+        name: &'static str,
+        purpose: HoldPurpose,
+        state: watch::Receiver<HoldState>,
+    ) -> Self {
+        Self {
+            name,
+            state,
+            purpose,
+        }
+    }
+
+    /// Whether the operator wants this row to hold. That the task has ended is never intended.
+    #[must_use]
+    pub fn purpose(&self) -> HoldPurpose {
+        match self.state.has_changed() {
+            Ok(_) => self.purpose,
+            Err(_) => HoldPurpose::Trouble,
+        }
     }
 
     /// The name of the row, for health pages.

@@ -14,7 +14,7 @@ use super::liveness::DriverLiveness;
 use super::repeated_writes::WriteRepetition;
 use super::requests::{FinishedCall, PlannedCall};
 use crate::runtime::call::{ApiAnswer, ApiCall, CallFailure, DeletePropagation};
-use crate::runtime::controller::{Controller, DecisionReason, EventNote, ObjectIdentity};
+use crate::runtime::controller::{Controller, DecisionReason, EventNote, NextStep, ObjectIdentity};
 use crate::runtime::events::EventSink;
 use crate::runtime::evidence::{Evidence, EvidenceTrail, FailedCall, WriteStatus};
 use crate::runtime::kind::{ApiKind, KindCatalog};
@@ -49,7 +49,7 @@ pub(super) struct TargetName<'a>(pub(super) &'a ApiCall, pub(super) &'a KindCata
 
 // === impl DriverReport ===
 
-impl<K: Clone + Ord + fmt::Debug> DriverReport<K> {
+impl<K: Clone + Ord + fmt::Display> DriverReport<K> {
     pub(super) fn new(
         liveness: DriverLiveness,
         event_source: &'static str,
@@ -85,6 +85,20 @@ impl<K: Clone + Ord + fmt::Debug> DriverReport<K> {
         if let Some(start) = self.started.remove(key) {
             let took = now.since(start).as_secs_f64();
             self.queue_metrics.work_duration.observe(took);
+        }
+    }
+
+    /// Logs a decision that sends no request now. Those that wait for a time are few and worth a line of `-vv`.
+    pub(super) fn decided(&self, key: &K, next: &NextStep<K>, because: &impl DecisionReason) {
+        let controller = self.name;
+        match next {
+            NextStep::At(at) => {
+                tracing::debug!(controller, %key, reason = %because, until = %at, "decision: wait");
+            }
+            NextStep::Rest | NextStep::Retry | NextStep::After(_) => {
+                tracing::trace!(controller, %key, reason = %because, "decision: no request");
+            }
+            NextStep::Call(_) => {}
         }
     }
 
@@ -308,7 +322,7 @@ impl<K: Clone + Ord + fmt::Debug> DriverReport<K> {
         Evidence {
             at: now,
             controller: self.name,
-            key: format!("{key:?}"),
+            key: key.to_string(),
             verb: call.verb(),
             object: TargetName(call, catalog).to_string(),
             resource_version: judged.map_or(String::new(), |judged| judged.revision.to_string()),
