@@ -7,11 +7,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use caretaker_controllers::cron::{CronDialect, CronJobs, CronReason, CronSettings, DIALECTS};
+use caretaker_controllers::cron::{
+    CRON_JOBS, CronDialect, CronJobs, CronReason, CronSettings, DIALECTS,
+};
 use caretaker_controllers::runtime::call::{ApiAnswer, ApiCall};
 use caretaker_controllers::runtime::controller::{
     Controller, NextStep, ObservedChange, Verdict, WakeList,
 };
+use caretaker_controllers::runtime::kind::KindId;
 use caretaker_controllers::runtime::record::{ObjectRecord, RecordView, Uid, decode};
 use caretaker_machinery::cron::CronSchedule;
 use caretaker_machinery::patch::merge;
@@ -38,15 +41,10 @@ impl ClusterSnapshot {
         record: &ObjectRecord,
         args: &ExplainFlags,
     ) -> Option<ControllerVerdict> {
-        let kind = self.catalog.get(record.kind)?;
-        let mut rows = DIALECTS.into_iter();
-        let row = rows.find(|row| *kind.group == *row.group && &*kind.kind == "CronJob")?;
+        let row = self.cron_dialect(record.kind, CRON_JOBS)?;
         let (record, now) = self.full_object(record).await?;
         let uid = &record.meta.uid;
-        let settings = CronSettings {
-            default_zone: args.zone.find(),
-            after_aborted: args.retention.ttl_after_aborted,
-        };
+        let settings = cron_settings(args);
         let mut assumed = Vec::new();
         if needs_zone(&record) {
             let zone = name(&settings.default_zone);
@@ -59,6 +57,19 @@ impl ClusterSnapshot {
         let (verdict, first) = self.judge_cron_job(&mut crons, &record, now).await;
         let verdict = ControllerVerdict::of(row.name, verdict).assuming(assumed);
         Some(verdict.after(first))
+    }
+
+    /// The row of CronJobs or of their Jobs, whichever `resource` is; `None` for other kinds.
+    pub(super) fn cron_dialect(
+        &self,
+        kind: KindId,
+        resource: &str,
+    ) -> Option<&'static CronDialect> {
+        let kind = self
+            .catalog
+            .get(kind)
+            .filter(|kind| *kind.resource == *resource)?;
+        DIALECTS.into_iter().find(|row| *row.group == *kind.group)
     }
 
     /// A controller with all CronJobs and Jobs, and whether a Job of this CronJob was aborted.
@@ -133,6 +144,14 @@ impl ClusterSnapshot {
         }
         verdict.notes.extend(notes);
         (verdict, first)
+    }
+}
+
+/// The settings of the CronJob controllers as far as flags give them.
+pub(super) fn cron_settings(args: &ExplainFlags) -> CronSettings {
+    CronSettings {
+        default_zone: args.zone.find(),
+        after_aborted: args.retention.ttl_after_aborted,
     }
 }
 

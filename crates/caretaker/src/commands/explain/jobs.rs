@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
+use caretaker_controllers::cron::JOBS;
 use caretaker_controllers::cron::explain::OwnedJobReason;
-use caretaker_controllers::cron::{CronSettings, DIALECTS, JOBS};
 use caretaker_controllers::runtime::call::{ApiCall, DeletePropagation};
 use caretaker_controllers::runtime::controller::{
     Controller, NextStep, ObservedChange, Verdict, WakeList,
@@ -17,6 +17,7 @@ use caretaker_controllers::ttl::{KINDS, TtlController, TtlReason, TtlSettings};
 use jiff::Timestamp;
 
 use super::super::ClusterSnapshot;
+use super::crons::cron_settings;
 use super::{answer_call, is_aborted};
 use crate::args::ExplainFlags;
 use crate::output::explained::ControllerVerdict;
@@ -74,9 +75,7 @@ impl ClusterSnapshot {
         record: &ObjectRecord,
         args: &ExplainFlags,
     ) -> Option<ControllerVerdict> {
-        let kind = self.catalog.get(record.kind)?;
-        let mut rows = DIALECTS.into_iter();
-        let row = rows.find(|row| *kind.group == *row.group && &*kind.resource == JOBS)?;
+        let row = self.cron_dialect(record.kind, JOBS)?;
         let mut owners = record.meta.owners.iter();
         let owner = owners.find(|owner| owner.controller == Some(true))?;
         if &*owner.kind != "CronJob" {
@@ -84,10 +83,7 @@ impl ClusterSnapshot {
         }
         let (uid, owner) = (&record.meta.uid, owner.uid.clone());
         let (_, now) = self.full_object(record).await?;
-        let settings = CronSettings {
-            default_zone: args.zone.find(),
-            after_aborted: args.retention.ttl_after_aborted,
-        };
+        let settings = cron_settings(args);
         let (crons, _) = self.fill_cron_jobs(row, settings, &owner, now).await;
         let verdict = crons.explain_job(uid, now)?;
         let shown = match verdict.because {
