@@ -44,13 +44,21 @@ pub(super) const CASES: &[TestCase] = &[
 ];
 
 /// Makes a ConfigMap with one owner.
-async fn child(env: &Environment, name: &str, owner: Value) -> CheckResult<CreatedObject> {
+pub(super) async fn child(
+    env: &Environment,
+    name: &str,
+    owner: Value,
+) -> CheckResult<CreatedObject> {
     env.make(&CONFIG_MAPS, owned(mk_config_map(name), &[owner]))
         .await
 }
 
 /// Makes an object in no namespace with one owner.
-async fn cluster_child(env: &Environment, name: &str, owner: Value) -> CheckResult<CreatedObject> {
+pub(super) async fn cluster_child(
+    env: &Environment,
+    name: &str,
+    owner: Value,
+) -> CheckResult<CreatedObject> {
     let role = mk_object("rbac.authorization.k8s.io/v1", "ClusterRole", name);
     env.make(&CLUSTER_ROLES, owned(role, &[owner])).await
 }
@@ -63,7 +71,7 @@ async fn late_owner(env: &Environment) -> CheckResult<(CustomKind, CreatedObject
 }
 
 /// An owner that the collector has seen.
-async fn known_owner(env: &Environment, ns: &str) -> CheckResult<CreatedObject> {
+pub(super) async fn known_owner(env: &Environment, ns: &str) -> CheckResult<CreatedObject> {
     let owner = env
         .make_in(ns, &CONFIG_MAPS, mk_config_map("owner"))
         .await?;
@@ -147,7 +155,7 @@ async fn conflicting_data_06_owner_by_version_that_is_not_preferred(
 }
 
 /// A reference to an owner by a version of its kind that is not served.
-fn unserved(owner: Value) -> Value {
+pub(super) fn unserved(owner: Value) -> Value {
     let group = owner["apiVersion"]
         .as_str()
         .and_then(|all| all.split_once('/'));

@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 
+use super::conflicting::{child, cluster_child, known_owner, unserved};
 use super::{all, background, controller, foreground, held, orphan, pod};
 use crate::case::{CheckResult, TestCase, case};
 use crate::environment::Environment;
@@ -18,6 +19,9 @@ pub(super) const CASES: &[TestCase] = &[
     case!(input_g02_one_uid_with_two_names_keeps_the_child),
     case!(input_g02_one_owner_referred_to_twice_is_waited_for),
     case!(input_g02_an_owner_made_again_is_another_one),
+    case!(input_g03_a_dependent_elsewhere_goes_and_then_its_owner),
+    case!(input_g03_a_cluster_scoped_dependent_keeps_its_owner),
+    case!(input_g04_a_dependent_by_an_unserved_version_keeps_its_owner),
     case!(input_g07_held_dependents_are_deleted_once),
     case!(input_g07_dependents_with_a_long_grace_are_deleted_once),
     case!(
@@ -134,6 +138,42 @@ async fn input_g02_an_owner_made_again_is_another_one(env: &Environment) -> Chec
     let kept = env.make(&CONFIG_MAPS, kept).await?;
     env.goes(&[&lost]).await?;
     env.remain(&[&kept, &after]).await
+}
+
+async fn input_g03_a_dependent_elsewhere_goes_and_then_its_owner(env: &Environment) -> CheckResult {
+    let owner = known_owner(env, &env.second_ns().await?).await?;
+    let elsewhere = child(env, "elsewhere", blocking(owner.reference())).await?;
+    env.delete(&owner, foreground()).await?;
+    env.goes(&[&elsewhere, &owner]).await
+}
+
+async fn input_g03_a_cluster_scoped_dependent_keeps_its_owner(env: &Environment) -> CheckResult {
+    let owner = known_owner(env, env.ns()).await?;
+    let dependent = cluster_child(env, "dependent", blocking(owner.reference())).await?;
+    keeps_its_owner(env, &dependent, &owner).await
+}
+
+async fn input_g04_a_dependent_by_an_unserved_version_keeps_its_owner(
+    env: &Environment,
+) -> CheckResult {
+    let owner = known_owner(env, env.ns()).await?;
+    let reference = unserved(blocking(owner.reference()));
+    let dependent = child(env, "dependent", reference).await?;
+    keeps_its_owner(env, &dependent, &owner).await
+}
+
+/// The dependent is not collected, so its owner waits in the foreground until a user deletes the dependent.
+async fn keeps_its_owner(
+    env: &Environment,
+    dependent: &CreatedObject,
+    owner: &CreatedObject,
+) -> CheckResult {
+    env.seen(&CONFIG_MAPS, mk_config_map("c")).await?;
+    env.delete(owner, foreground()).await?;
+    env.stays(async || env.deleting(&[owner]).await).await?;
+    env.untouched(&[dependent]).await?;
+    env.delete(dependent, background()).await?;
+    env.goes(&[dependent, owner]).await
 }
 
 /// The collector does not write to an object that is being deleted.
