@@ -169,7 +169,7 @@ fn decide_dependent(
         let because = doubt_reason(index, *edge, standing);
         let next = match standing {
             OwnerStanding::Unlisted(until) => NextStep::At(*until),
-            OwnerStanding::Frozen(_) => NextStep::Retry,
+            OwnerStanding::Frozen(_) | OwnerStanding::Doubtful => NextStep::Retry,
             _ => NextStep::Rest,
         };
         return (next, because);

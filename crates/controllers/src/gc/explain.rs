@@ -43,7 +43,7 @@ pub struct OwnerRelation {
     /// Whether the reference has `blockOwnerDeletion: true`.
     pub blocks: bool,
     /// The standing as an identifier: `Solid`, `Waiting`, `Orphaning`, `Absent`, `Unserved`, `OutOfReach`, `Frozen`,
-    /// `Unlisted` or `Unknown`.
+    /// `Doubtful`, `Unlisted` or `Unknown`.
     pub standing: &'static str,
     /// The standing as a predicate about the owner: `is gone: …`.
     pub message: String,
@@ -133,6 +133,10 @@ fn describe(
         OwnerStanding::OutOfReach => (
             "OutOfReach",
             "would be in a namespace, and its dependent is cluster-scoped: presumed alive",
+        ),
+        OwnerStanding::Doubtful => (
+            "Doubtful",
+            "was being deleted without its dependents when the watch of its kind was lost: it is read again",
         ),
         OwnerStanding::Frozen(kind) => {
             let kind = kind_name(index, *kind);

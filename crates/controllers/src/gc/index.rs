@@ -207,7 +207,9 @@ impl OwnershipIndex {
                 self.begin_orphaning(id, wake);
             }
             wake.now(self.key(id));
-            if was.is_waiting() != facts.is_waiting() || was.is_orphaning() != facts.is_orphaning()
+            if was.is_waiting() != facts.is_waiting()
+                || was.is_orphaning() != facts.is_orphaning()
+                || was.has(ObjectFacts::DOUBTFUL)
             {
                 self.wake_dependents(id, wake);
             }

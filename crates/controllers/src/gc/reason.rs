@@ -23,7 +23,7 @@ pub enum GcReason {
     Deleting,
     #[error("its delete was acknowledged")]
     Going,
-    #[error("a relist did not show it")]
+    #[error("a relist did not show it, or the watch of its kind was lost")]
     Doubtful,
     /// All its owners are absent.
     #[error("its owner {owner} is gone: {proof}")]

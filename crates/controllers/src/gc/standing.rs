@@ -36,6 +36,8 @@ pub(super) enum OwnerStanding {
     OutOfReach,
     /// The owner's kind is frozen: the server's store was restored and the kind is listed again.
     Frozen(KindId),
+    /// The owner was in orphan deletion, and the feed of its kind lost its watch since. The owner is read again.
+    Doubtful,
     /// The owner's kind is in its first list. The collector waits for it until this time.
     Unlisted(Timestamp),
     /// No feed has shown the owner, so it has to be read from the server.
@@ -81,7 +83,7 @@ impl OwnerStandings {
         let weight = |doubt: &OwnerStanding| match doubt {
             OwnerStanding::OutOfReach => 3,
             OwnerStanding::Unserved => 2,
-            OwnerStanding::Frozen(_) => 1,
+            OwnerStanding::Frozen(_) | OwnerStanding::Doubtful => 1,
             _ => 0,
         };
         if self
@@ -112,6 +114,9 @@ pub(super) fn standing_with_owner(
     let is_shown = !owner.facts.has(ObjectFacts::VIRTUAL);
     if is_shown && index.states.get(&owner.kind) == Some(&KindState::Frozen) {
         return OwnerStanding::Frozen(owner.kind);
+    }
+    if is_shown && owner.facts.is_orphaning() && owner.facts.has(ObjectFacts::DOUBTFUL) {
+        return OwnerStanding::Doubtful;
     }
     if is_shown && owner.facts.is_orphaning() {
         // This holds even if the reference has another kind or name: the owner stays while an object refers to its uid.

@@ -137,7 +137,9 @@ pub enum ObservedChange {
 pub enum FeedProgress {
     /// The feed has shown every change up to this version.
     UpTo(Revision),
-    /// The feed lost its watch and lists again. The list may be of another history: the store may have been restored.
+    /// The feed lost its watch. The server that it finds next may have another history: the store may have been restored.
+    Interrupted,
+    /// The feed lists again. The list may be of another history, too.
     Relists,
 }
 

@@ -16,7 +16,7 @@ mod retry;
 mod task;
 mod wire;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -78,10 +78,10 @@ pub struct KindFeed {
     ///
     /// DEVIATION(restored-store): upstream does not check this. Objects from before a restore stay in its graph.
     is_suspect: bool,
-    /// The objects that were shown and not deleted since.
-    shown: BTreeSet<Uid>,
+    /// The objects that were shown and not deleted since, and in which version; 0 if that is no number.
+    shown: BTreeMap<Uid, u64>,
     /// During a list: objects that were shown earlier and that the list has not shown yet.
-    unlisted: BTreeSet<Uid>,
+    unlisted: BTreeMap<Uid, u64>,
     /// Whether the server supports lists by watch, as far as is known.
     streams: bool,
     /// Whether lists are requested in pages: not from a server whose tokens loop.
@@ -221,8 +221,8 @@ impl KindFeed {
             was_listed: false,
             highest: None,
             is_suspect: false,
-            shown: BTreeSet::new(),
-            unlisted: BTreeSet::new(),
+            shown: BTreeMap::new(),
+            unlisted: BTreeMap::new(),
             streams: true,
             pages: true,
             stream_breaks: 0,
@@ -270,6 +270,20 @@ impl KindFeed {
     ///
     /// After an input that does not fit the phase, the feed pauses and starts over.
     pub fn step(
+        &mut self,
+        input: FeedInput<'_>,
+        at: FeedTime,
+        out: &mut Vec<FeedOutput>,
+    ) -> FeedAction {
+        let was_proven = self.is_proven;
+        let next = self.take(input, at, out);
+        if was_proven && !self.is_proven {
+            self.report_progress(FeedProgress::Interrupted, out);
+        }
+        next
+    }
+
+    fn take(
         &mut self,
         input: FeedInput<'_>,
         at: FeedTime,
@@ -376,8 +390,9 @@ impl KindFeed {
     }
 
     fn show(&mut self, record: ObjectRecord, out: &mut Vec<FeedOutput>) {
+        let version = record.meta.revision.number().unwrap_or_default();
         self.unlisted.remove(&record.meta.uid);
-        self.shown.insert(record.meta.uid.clone());
+        self.shown.insert(record.meta.uid.clone(), version);
         let applied = ObservedChange::Applied(Arc::new(record));
         out.push(FeedOutput::Change(applied));
     }
@@ -392,9 +407,9 @@ impl KindFeed {
     /// Reports an object that exists and cannot be decoded. It does not count as missing.
     fn unreadable(&mut self, object: UnreadableObject, out: &mut Vec<FeedOutput>) {
         if let Some(uid) = &object.uid
-            && self.unlisted.remove(uid)
+            && let Some(version) = self.unlisted.remove(uid)
         {
-            self.shown.insert(uid.clone());
+            self.shown.insert(uid.clone(), version);
         }
         let name = object.name.clone().unwrap_or_default();
         if self.reported.len() < UNREADABLE_NAMES_MAX && self.reported.insert(name) {
@@ -520,7 +535,7 @@ impl KindFeed {
     /// An object that cannot be decoded was deleted: listeners that know it get `Missing`.
     fn delete_unreadable(&mut self, object: UnreadableObject, out: &mut Vec<FeedOutput>) {
         if let Some(uid) = &object.uid
-            && (self.shown.remove(uid) || self.unlisted.remove(uid))
+            && (self.shown.remove(uid).is_some() || self.unlisted.remove(uid).is_some())
         {
             let missing = ObservedChange::Missing(self.kind, uid.clone());
             out.push(FeedOutput::Change(missing));

@@ -403,18 +403,18 @@ fn other_controllers_come_after_the_garbage_collector() {
 Owners: none.
 Verdict: it has no owner.
 Next: nothing: the garbage collector deletes only objects with owners.
-a: a relist did not show it.
+a: a relist did not show it, or the watch of its kind was lost.
   First: something else.
   Next: nothing before 1970-01-01T00:00:00Z, if all goes well.
   Assumed: --x=1, no --y.
-b: a relist did not show it.
+b: a relist did not show it, or the watch of its kind was lost.
   Next: would delete it now (foreground: its dependents are deleted first).
 Dependents: none.
 "
     );
     let expected = json!({
         "controller": "a",
-        "verdict": {"rule": "Doubtful", "message": "a relist did not show it"},
+        "verdict": {"rule": "Doubtful", "message": "a relist did not show it, or the watch of its kind was lost"},
         "next": {"action": "wait", "at": "1970-01-01T00:00:00Z", "message": "nothing before 1970-01-01T00:00:00Z, if all goes well"},
         "notes": [],
         "assumed": ["--x=1", "no --y"],

@@ -13,7 +13,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::OwnershipIndex;
-use super::graph::NodeId;
+use super::graph::{NodeId, ObjectFacts};
 use crate::gc::GcKey;
 use crate::gc::standing::kind_name;
 use crate::runtime::call::{AbsenceProof, ObjectPage};
@@ -139,9 +139,7 @@ impl KindCheck {
 // === impl OwnershipIndex ===
 
 impl OwnershipIndex {
-    /// Takes note of a feed's progress. A feed that lists again may list another history, so proofs of absence from the
-    /// old one are void: each feed notices a restore by itself, and an absent owner may be back before its own feed
-    /// notices.
+    /// Takes note of a feed's progress.
     pub fn set_progress(
         &mut self,
         kind: KindId,
@@ -154,10 +152,22 @@ impl OwnershipIndex {
                 self.wake_seen_owners(wake);
             }
             FeedProgress::UpTo(Revision::Odd(_)) => {}
-            FeedProgress::Relists => {
-                self.catch_up.positions.remove(&kind);
-                self.void_absences();
-            }
+            FeedProgress::Interrupted | FeedProgress::Relists => self.distrust_past(kind, wake),
+        }
+    }
+
+    /// The feed of a kind lost its watch, or lists again: the store may have been restored. Proofs of absence of every kind
+    /// are void, because each feed notices a restore by itself, and an absent owner may be back before its own feed
+    /// notices. An owner in orphan deletion is read again before a dependent loses its reference.
+    fn distrust_past(&mut self, kind: KindId, wake: &mut WakeList<GcKey>) {
+        self.catch_up.positions.remove(&kind);
+        self.void_absences();
+        let owners = self.catch_up.owners.keys().copied();
+        let of_kind = owners.filter(|id| self.graph.node(*id).kind == kind);
+        for id in of_kind.collect::<Vec<_>>() {
+            let node = self.graph.node_mut(id);
+            node.facts = node.facts.with(ObjectFacts::DOUBTFUL);
+            wake.now(self.key(id));
         }
     }
 

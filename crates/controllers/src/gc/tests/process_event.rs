@@ -219,6 +219,50 @@ fn reports_an_object_whose_owners_deletion_is_no_longer_proven() {
     assert!(note.message.contains(part), "{}", note.message);
 }
 
+/// A cascade is under way when the store is replaced. Its deletes are sent again as soon as the server is back, before any
+/// kind is listed.
+#[test]
+fn a_lost_watch_voids_the_proofs_of_a_cascade_under_way() {
+    let mut world = World::new();
+    world.create(object(RCS, "rc", &[]));
+    world.create(object(PODS, "pod", &[to(RCS, "rc")]));
+    world.settle();
+    let restored = world.object("rc");
+    world.delete("rc", DeletePropagation::Background);
+    world.deliver(RCS);
+    world.restore(&restored);
+    world.observe(&ObservedChange::Progress(PODS, FeedProgress::Interrupted));
+    world.settle();
+    assert_eq!(world.names(), ["pod", "rc"]);
+}
+
+/// The same for an orphan deletion: the restored owner is not being deleted, and its dependents keep their references.
+#[test]
+fn an_owner_in_orphan_deletion_is_read_again_after_a_lost_watch() {
+    for is_restored in [true, false] {
+        let mut world = World::new();
+        world.create(object(RCS, "rc", &[]));
+        world.create(object(PODS, "pod", &[to(RCS, "rc")]));
+        world.settle();
+        let alive = world.object("rc");
+        world.delete("rc", DeletePropagation::Orphan);
+        world.deliver(RCS);
+        if is_restored {
+            world.restore(&alive);
+        }
+        world.observe(&ObservedChange::Progress(RCS, FeedProgress::Interrupted));
+        world.pass(Duration::from_secs(100));
+        let writes = world.calls().iter().filter(|call| !call.is_read()).count();
+        if is_restored {
+            assert_eq!(world.names(), ["pod", "rc"]);
+            assert_eq!(writes, 0);
+        } else {
+            assert_eq!(world.names(), ["pod"]);
+            assert_eq!(world.object("pod").meta.owners, []);
+        }
+    }
+}
+
 /// An absence that no object refers to is a hint that saves a lookup, and is forgotten within minutes.
 #[test]
 fn an_absence_without_dependents_is_forgotten() {

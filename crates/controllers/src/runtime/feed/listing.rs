@@ -1,11 +1,10 @@
 //! Lists all objects of a kind: by a watch that begins with them, or page by page.
 
-use std::collections::BTreeSet;
 use std::mem;
 
 use super::super::controller::{FeedProgress, ObservedChange};
 use super::super::kind::KindState;
-use super::super::record::Revision;
+use super::super::record::{ObjectRecord, Revision};
 use super::wire::{ListPage, WatchEvent, read_event, read_page};
 use super::{
     FeedAction, FeedOutput, FeedPhase, FeedTime, KindFeed, PAGE_LIMIT, PAGES_MAX,
@@ -123,7 +122,10 @@ impl KindFeed {
             listing.revision = Some(page.revision.clone());
             self.relist_begins(out);
         }
-        self.show_page(&page, out);
+        if !self.show_page(&page, out) {
+            self.set_state(KindState::Frozen, out);
+            return self.begin_list();
+        }
         match (page.token, listing.revision.take()) {
             (None, Some(revision)) => {
                 self.listed(revision, at, out);
@@ -146,18 +148,29 @@ impl KindFeed {
         }
     }
 
-    fn show_page(&mut self, page: &ListPage<'_>, out: &mut Vec<FeedOutput>) {
+    /// Shows the objects of a page. False: an object is back in an earlier version, although the version of the list did
+    /// not go back. The store was restored with raised revisions, so listeners must forget the versions that they know.
+    fn show_page(&mut self, page: &ListPage<'_>, out: &mut Vec<FeedOutput>) -> bool {
         for item in &page.items {
             match item.decode(self.kind, self.view) {
+                Ok(record) if self.is_back_in_time(&record) => return false,
                 Ok(record) => self.show(record, out),
                 Err(object) => self.unreadable(object, out),
             }
         }
+        true
+    }
+
+    /// Whether an object was shown in a later version before. A frozen kind takes every version.
+    fn is_back_in_time(&self, record: &ObjectRecord) -> bool {
+        let known = self.unlisted.get(&record.meta.uid);
+        let known = known.copied().unwrap_or_default();
+        self.state != KindState::Frozen && record.meta.revision.is_before(&Revision::Number(known))
     }
 
     /// A list is complete: objects that it did not show are missing.
     fn listed(&mut self, revision: Revision, at: FeedTime, out: &mut Vec<FeedOutput>) {
-        for uid in mem::take::<BTreeSet<_>>(&mut self.unlisted) {
+        for uid in mem::take(&mut self.unlisted).into_keys() {
             out.push(FeedOutput::Change(ObservedChange::Missing(self.kind, uid)));
         }
         self.report_progress(FeedProgress::UpTo(revision.clone()), out);

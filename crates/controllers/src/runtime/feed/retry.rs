@@ -164,6 +164,7 @@ impl KindFeed {
 
     /// A list has to come first, and its success will not mean that all is well.
     pub(super) fn forget_position(&mut self) {
+        self.is_proven = false;
         if self.position.take().is_some() {
             self.retry.set_loss();
         }

@@ -63,6 +63,33 @@ fn a_restored_store_freezes_the_kind_until_a_fresh_list_has_been_applied() {
     }
 }
 
+/// etcd was restored with raised revisions: the versions of lists grow, those of objects go back.
+#[test]
+fn an_object_that_is_back_in_an_earlier_version_freezes_the_kind() {
+    let mut script = FeedScript::watching();
+    script.line(&event("MODIFIED", "a", 50));
+    script.line(&event("DELETED", "b", 51));
+    script.said();
+    script.pass(130);
+    script.line(&error(410, "Expired"));
+    script.page(&page(1_000, "t", &[("b", 2)]));
+    script.page(&page(1_000, "", &[("a", 3)]));
+    assert_eq!(script.said(), ["applied b@2", "frozen"]);
+    script.page(&page(1_001, "", &[("b", 2), ("a", 3)]));
+    assert_eq!(script.said(), ["applied b@2", "applied a@3", "synced"]);
+    // Once is enough: the versions that are known now are those of the restored store.
+    script.pass_waits();
+    script.put(FeedInput::Opened);
+    script.line(&event("MODIFIED", "a", 1_002));
+    script.line(&error(410, "Expired"));
+    script.pass_waits();
+    script.page(&page(1_003, "", &[("b", 2), ("a", 1_002)]));
+    assert_eq!(
+        script.said(),
+        ["applied a@1002", "applied b@2", "applied a@1002", "synced"]
+    );
+}
+
 /// A14: an event of an older version than one that was seen.
 #[test]
 fn an_event_or_bookmark_that_goes_back_causes_a_list() {

@@ -301,16 +301,50 @@ fn reports_how_far_it_has_followed_the_history() {
         script.pass_waits();
         assert_eq!(
             script.progress,
-            [up_to(10), up_to(20)],
+            [up_to(10), up_to(20), FeedProgress::Interrupted],
             "nothing was listed yet"
         );
         script.page(&page(30, "more", &[("a", 3)]));
         assert_eq!(script.progress.last(), Some(&FeedProgress::Relists));
         script.page(&page(30, "", &[("b", 2)]));
         assert_eq!(
-            script.progress[2..],
+            script.progress[3..],
             [FeedProgress::Relists, up_to(30)],
             "the list is complete"
         );
+    }
+}
+
+/// A server that comes back may have another history. A watch that ends in time is no sign of that.
+#[test]
+fn reports_a_lost_watch_once() {
+    let table: [(FeedCase, usize); 4] = [
+        (("broken", |script| script.end(WatchEnd::Broken)), 1),
+        (("silent", |script| script.end(WatchEnd::Idle)), 1),
+        (("ended early", |script| script.end(WatchEnd::Clean)), 1),
+        (
+            ("ended in time", |script| {
+                script.pass(600);
+                script.end(WatchEnd::Clean);
+            }),
+            0,
+        ),
+    ];
+    let lost = |script: &FeedScript| {
+        let progress = script.progress.iter();
+        progress
+            .filter(|it| **it == FeedProgress::Interrupted)
+            .count()
+    };
+    for ((name, cause), count) in table {
+        let mut script = FeedScript::watching();
+        script.pass(10);
+        cause(&mut script);
+        assert_eq!(lost(&script), count, "{name}");
+        for _ in 0..3 {
+            script.pass_waits();
+            script.put(FeedInput::Unanswered);
+        }
+        assert_eq!(lost(&script), 1, "{name}");
     }
 }
