@@ -9,7 +9,7 @@ use xtask::bench::{
     BenchRun, CRON_WORKERS, GC_WORKERS, GcWorkload, LISTED, LimitMode, OBJECTS_IN_MEMORY,
     REQUEST_BUDGET, TTL_WORKERS,
 };
-use xtask::conformance::{ApiRequest, RandomSchemas, RandomScripts, SuiteRequest};
+use xtask::conformance::{ApiRequest, RandomSchemas, RandomScripts, RestoreRequest, SuiteRequest};
 use xtask::probe::ProbeRequest;
 use xtask::real::{Identity, Options, Role};
 
@@ -140,6 +140,8 @@ pub(crate) enum Conformance {
     Workloads(SuiteRequest),
     /// Random scripts on a real server, once with the Go collector and once with ours: the same objects are left
     GcRandom(RandomScripts),
+    /// Restores of etcd from a snapshot, with raised revisions and without, while `caretaker run` keeps running
+    Restore(RestoreRequest),
     /// Random schemas and objects on the embedded and on a real server: the same verdicts and the same objects
     Schema(RandomSchemas),
 }

@@ -163,6 +163,10 @@ fn conformance(command: Conformance, out: &mut impl Write) -> Result<()> {
             let failure = "scripts leave other objects with one collector than with the other";
             return print(&report, report.different(), failure, out);
         }
+        Conformance::Restore(request) => {
+            let report = conformance::restore(&request)?;
+            return print(&report, report.failed(), "cases failed", out);
+        }
         Conformance::Schema(schemas) => {
             let report = conformance::schema(&schemas)?;
             let failure = "schemas are not answered alike";

@@ -6,6 +6,7 @@
 //! are in `suite`.
 
 mod random;
+mod restore;
 mod schema;
 mod suite;
 
@@ -25,6 +26,7 @@ use crate::cargo::{Binary, Running, workspace};
 use crate::real::{Identity, Instance, Options};
 
 pub use random::{RandomReport, RandomScripts, gc_random};
+pub use restore::{RestoreReport, RestoreRequest, restore};
 pub use schema::{RandomSchemas, SchemaReport, schema};
 pub use suite::{
     CRON, ConformanceSuite, GC, POD_GC, SuiteReport, SuiteRequest, TTL, WORKLOADS, run_suite,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
 use ureq::http::{Request, Response};
-use ureq::tls::{Certificate, RootCerts, TlsConfig};
+use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsConfigBuilder};
 use ureq::{Agent, AsSendBody, Body, RequestExt};
 
 /// A loopback server that accepts no connection for this long does not run.
@@ -49,8 +49,18 @@ impl HttpClient {
     pub fn new(base: &str, ca_pem: &str, token: Option<&str>) -> Result<Self> {
         let ca = Certificate::from_pem(ca_pem.as_bytes())
             .map_err(|error| anyhow!("the certificate authority is not a certificate: {error}"))?;
-        let tls = TlsConfig::builder()
-            .root_certs(RootCerts::new_with_certs(&[ca]))
+        let trust = TlsConfig::builder().root_certs(RootCerts::new_with_certs(&[ca]));
+        Ok(Self::with_trust(base, trust, token))
+    }
+
+    /// A client of a server of our own on this machine, whose certificate is not checked.
+    pub(crate) fn unverified(base: &str) -> Self {
+        let trust = TlsConfig::builder().disable_verification(true);
+        Self::with_trust(base, trust, None)
+    }
+
+    fn with_trust(base: &str, trust: TlsConfigBuilder, token: Option<&str>) -> Self {
+        let tls = trust
             .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .build();
         let agent = Agent::config_builder()
@@ -67,11 +77,11 @@ impl HttpClient {
             .new_agent();
         let bearer = token.map(|token| format!("Bearer {token}"));
         let base = base.to_owned();
-        Ok(Self {
+        Self {
             agent,
             base,
             bearer,
-        })
+        }
     }
 
     /// Sends one request. The caller reads the body of the answer.

@@ -3,8 +3,9 @@
 //! [`Instance::start`] returns a guard that ends its processes and removes its directory when it is dropped;
 //! [`Instance::keep`] lets them run on after this command. Conformance runs and benchmarks start their servers here.
 //! No state is kept beside the directory: `/proc` shows which of its processes run, so an instance can be ended in any
-//! condition. An instance is never restarted or upgraded.
+//! condition. An instance is never upgraded; only [`Instance::restore`] restarts its programs.
 
+mod backup;
 pub mod build;
 mod certs;
 mod instances;
@@ -24,6 +25,7 @@ use certs::IdentityFiles;
 use processes::private_file;
 use servers::ServerPorts;
 
+pub use backup::RestoreMode;
 pub use certs::Identity;
 pub use instances::{InstanceCondition, InstanceStatus, OracleHome};
 pub use processes::ProcessId;

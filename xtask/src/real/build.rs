@@ -23,12 +23,17 @@ const GO_MOD: &str = include_str!("../../real/go.mod");
 const GO_SUM: &str = include_str!("../../real/go.sum");
 const KUBERNETES: &str = "k8s.io/kubernetes";
 const ETCD: &str = "go.etcd.io/etcd/server/v3";
-/// The packages of the programs, in the order of [`Role::ALL`].
-const PACKAGES: [&str; 3] = [
+const PACKAGES: [&str; 5] = [
     ETCD,
+    "go.etcd.io/etcd/etcdctl/v3",
+    "go.etcd.io/etcd/etcdutl/v3",
     "k8s.io/kubernetes/cmd/kube-apiserver",
     "k8s.io/kubernetes/cmd/kube-controller-manager",
 ];
+/// Saves the store of a running etcd.
+pub(super) const ETCDCTL: &str = "etcdctl";
+/// Makes a data directory from a saved store.
+pub(super) const ETCDUTL: &str = "etcdutl";
 /// The name that `go build` gives etcd; the others are named as their packages.
 const ETCD_BUILT_AS: &str = "server";
 /// The packages that hold the version in `/version` and User-Agent; unset it is v0.0.0.
@@ -51,21 +56,31 @@ pub struct OraclePrograms {
 
 impl OraclePrograms {
     fn complete(dir: PathBuf) -> Option<Self> {
-        let mut roles = Role::ALL.iter();
-        let is_complete = roles.all(|role| dir.join(role.program()).is_file());
+        let is_complete = names().all(|name| dir.join(name).is_file());
         is_complete.then_some(Self { dir, took: None })
     }
 
     /// The path of a role's program.
     pub(crate) fn path(&self, role: Role) -> PathBuf {
-        self.dir.join(role.program())
+        self.tool(role.program())
+    }
+
+    /// The path of a program by its name.
+    pub(super) fn tool(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
     }
 
     /// The size of all programs together.
     pub fn size_bytes(&self) -> u64 {
-        let files = Role::ALL.map(|role| self.path(role).metadata());
-        files.into_iter().flatten().map(|meta| meta.len()).sum()
+        let files = names().filter_map(|name| self.tool(name).metadata().ok());
+        files.map(|meta| meta.len()).sum()
     }
+}
+
+/// The file names of all programs.
+fn names() -> impl Iterator<Item = &'static str> {
+    let roles = Role::ALL.into_iter().map(Role::program);
+    roles.chain([ETCDCTL, ETCDUTL])
 }
 
 /// The Kubernetes version that is built, as `v1.2.3`.
@@ -280,13 +295,24 @@ mod tests {
     }
 
     #[test]
+    fn etcd_and_its_tools_have_one_version() {
+        for package in PACKAGES.iter().filter(|package| package.contains("etcd")) {
+            assert_eq!(
+                required_version(package),
+                required_version(ETCD),
+                "{package}"
+            );
+        }
+    }
+
+    #[test]
     fn a_directory_of_programs_is_complete_or_unused() {
         let dir = tempfile::tempdir().unwrap();
-        for role in Role::ALL {
+        for name in names() {
             assert!(OraclePrograms::complete(dir.path().to_owned()).is_none());
-            fs::write(dir.path().join(role.program()), "123").unwrap();
+            fs::write(dir.path().join(name), "123").unwrap();
         }
         let programs = OraclePrograms::complete(dir.path().to_owned()).unwrap();
-        assert_eq!(programs.size_bytes(), 9);
+        assert_eq!(programs.size_bytes(), 15);
     }
 }
