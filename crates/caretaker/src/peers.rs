@@ -1,13 +1,14 @@
 //! Detects active controller managers of Kubernetes and Volcano, so that `caretaker run` does not duplicate their work.
 //!
-//! kube-controller-manager is detected by its Lease. Volcano has no Lease by default, so its Pods are listed. Both are
-//! looked at all the time: a manager may start or stop at any moment. The cluster does not show whether a manager runs
+//! kube-controller-manager is detected by its Lease, and by its Pods, because with `--leader-elect=false` it has no Lease.
+//! Volcano has no Lease by default, so its Pods are listed. All are looked at all the time: a manager may start or stop at
+//! any moment. The cluster does not show whether a manager runs
 //! without our controllers; in that case the user sets `--take-over`. Two active controllers are wasteful, not dangerous:
 //! every delete of ours has the judged uid and resourceVersion as preconditions. So a Lease that may not be read does not
 //! prevent writes, while a server that does not answer does.
 //!
-//! - `look`: one request and its response. `history`: what the looks have shown so far.
-//! - `watch`: the task that looks, and sets the rows of the drivers' gates. `contact`: whether the server answers at all.
+//! - `look`: one request and its response. `history`: what the looks of one kind have shown so far.
+//! - `watch`: the tasks that look, and set the rows of the drivers' gates. `contact`: whether the server answers at all.
 
 mod contact;
 mod history;
@@ -28,8 +29,11 @@ use crate::args::{BATCH_CRON, BATCH_TTL, GARBAGE_COLLECTOR, POD_GC, VOLCANO_CRON
 const LEASE: &str =
     "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager";
 
+/// The Pods of kube-controller-manager, with the label that kubeadm and others give them, from the server's cache.
+const KUBERNETES_PODS: &str = "/api/v1/namespaces/kube-system/pods?labelSelector=component%3Dkube-controller-manager&resourceVersion=0";
+
 /// The Pods of vc-controller-manager, with the label of its chart, from the server's cache. One running Pod is enough.
-const PODS: &str = "/api/v1/pods?labelSelector=app%3Dvolcano-controller&resourceVersion=0";
+const VOLCANO_PODS: &str = "/api/v1/pods?labelSelector=app%3Dvolcano-controller&resourceVersion=0";
 
 /// The time between two lists of Pods.
 const PODS_PERIOD: Duration = Duration::from_secs(10);
@@ -60,37 +64,69 @@ pub(crate) enum PeerPolicy {
 #[derive(Debug)]
 pub(crate) struct PeerManager {
     name: &'static str,
-    /// The objects that show whether it is active.
-    shown_by: &'static str,
-    /// The path that shows them, and the reader of its response.
-    path: &'static str,
-    read: LookReader,
-    history: fn() -> PeerHistory,
+    /// Ways to see whether it is active. One that shows it is enough.
+    looks: &'static [LookPlan],
     /// Names in our `--controllers`.
     units: &'static [&'static str],
 }
 
+/// A request that is repeated, and shows whether a manager is active.
+#[derive(Debug)]
+struct LookPlan {
+    /// The objects that it reads.
+    objects: &'static str,
+    path: &'static str,
+    read: LookReader,
+    history: fn() -> PeerHistory,
+}
+
 const KUBERNETES: PeerManager = PeerManager {
     name: "kube-controller-manager",
-    shown_by: "the lease kube-system/kube-controller-manager",
-    path: LEASE,
-    read: look::lease,
-    history: PeerHistory::of_lease,
+    looks: &[
+        LookPlan {
+            objects: "the lease kube-system/kube-controller-manager",
+            path: LEASE,
+            read: look::lease,
+            history: PeerHistory::of_lease,
+        },
+        LookPlan {
+            objects: "Pods with the label component=kube-controller-manager",
+            path: KUBERNETES_PODS,
+            read: look::ready_pod,
+            history: || PeerHistory::of_pods(PODS_PERIOD),
+        },
+    ],
     units: &[BATCH_CRON, GARBAGE_COLLECTOR, POD_GC, BATCH_TTL],
 };
 
 const VOLCANO: PeerManager = PeerManager {
     name: "vc-controller-manager",
-    shown_by: "Pods with the label app=volcano-controller",
-    path: PODS,
-    read: look::running_pod,
-    history: || PeerHistory::of_pods(PODS_PERIOD),
+    looks: &[LookPlan {
+        objects: "Pods with the label app=volcano-controller",
+        path: VOLCANO_PODS,
+        read: look::running_pod,
+        history: || PeerHistory::of_pods(PODS_PERIOD),
+    }],
     units: &[VOLCANO_CRON, VOLCANO_TTL],
 };
 
 // === impl PeerStanding ===
 
 impl PeerStanding {
+    /// What several looks show together: a sign of life counts most, then a look without an answer. A forbidden look counts
+    /// only if it was not forbidden to look in another way.
+    fn combined(standings: &[Self]) -> Self {
+        let weight = |standing: &&Self| match standing {
+            Self::Alive(_) => 3,
+            Self::Unknown(_) => 2,
+            Self::Absent => 1,
+            Self::Forbidden(_) => 0,
+        };
+        // The first of equals.
+        let most = standings.iter().rev().max_by_key(weight);
+        most.cloned().unwrap_or(Self::Absent)
+    }
+
     /// What the drivers that do the work of `manager` do with their writes.
     fn hold(&self, manager: &PeerManager) -> HoldState {
         let name = manager.name;
@@ -141,7 +177,8 @@ impl PeerManager {
         policy: PeerPolicy,
         was_alive: bool,
     ) -> Option<String> {
-        let Self { name, shown_by, .. } = self;
+        let name = self.name;
+        let shown_by = self.looks[0].objects;
         let list = ours.join(", ");
         // Its flag does not know halves of controllers.
         let off = ours

@@ -99,11 +99,25 @@ pub(super) fn lease(response: &PeerResponse) -> PeerLook {
 
 /// Reads the first running Pod.
 pub(super) fn running_pod(response: &PeerResponse) -> PeerLook {
+    first_pod(response, |pod| pod["status"]["phase"] == "Running")
+}
+
+/// Reads the first Pod that runs and is ready: one that crashes again and again is Running, too.
+pub(super) fn ready_pod(response: &PeerResponse) -> PeerLook {
+    first_pod(response, |pod| {
+        let status = &pod["status"];
+        let mut conditions = status["conditions"].as_array().into_iter().flatten();
+        status["phase"] == "Running"
+            && conditions.any(|it| it["type"] == "Ready" && it["status"] == "True")
+    })
+}
+
+fn first_pod(response: &PeerResponse, is_sign: impl Fn(&Value) -> bool) -> PeerLook {
     let pods = match object::<PodList>(response) {
         Ok(pods) => pods.items,
         Err(other) => return other,
     };
-    let pod = pods.iter().find(|pod| pod["status"]["phase"] == "Running");
+    let pod = pods.iter().find(|pod| is_sign(pod));
     pod.map_or(PeerLook::Missing, |pod| {
         let text = |field: &str| pod["metadata"][field].as_str().unwrap_or_default();
         let identity = ObjectIdentity {

@@ -87,6 +87,49 @@ fn one_running_pod_of_volcano_is_enough() {
     }
 }
 
+/// A Pod that crashes again and again is Running and not ready.
+#[test]
+fn a_ready_pod_of_kubernetes_is_a_sign_of_life() {
+    let pod = |phase: &str, ready: &str| {
+        let conditions =
+            json!([{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": ready}]);
+        json!({"metadata": {"namespace": "kube-system", "name": "kcm-a"},
+            "status": {"phase": phase, "conditions": conditions}})
+    };
+    let sign = PeerLook::Pod("Pod kube-system/kcm-a".into());
+    let table = [
+        (pod("Running", "True"), sign),
+        (pod("Running", "False"), PeerLook::Missing),
+        (pod("Failed", "True"), PeerLook::Missing),
+        (json!({"status": {"phase": "Running"}}), PeerLook::Missing),
+    ];
+    for (pod, expected) in table {
+        let response = mk_response(200, None, &json!({"items": [pod]}));
+        assert_eq!(look::ready_pod(&response), expected, "{pod}");
+    }
+}
+
+#[test]
+fn one_look_that_shows_a_manager_is_enough() {
+    let alive = || PeerStanding::Alive("a".into());
+    let unknown = || PeerStanding::Unknown("503".into());
+    let forbidden = || PeerStanding::Forbidden("403".into());
+    let absent = || PeerStanding::Absent;
+    let table = [
+        ([absent(), alive()], alive()),
+        ([alive(), PeerStanding::Alive("b".into())], alive()),
+        ([alive(), unknown()], alive()),
+        ([absent(), unknown()], unknown()),
+        ([forbidden(), unknown()], unknown()),
+        ([forbidden(), absent()], absent()),
+        ([forbidden(), forbidden()], forbidden()),
+        ([absent(), absent()], absent()),
+    ];
+    for (looks, expected) in table {
+        assert_eq!(PeerStanding::combined(&looks), expected, "{looks:?}");
+    }
+}
+
 #[test]
 fn a_controller_writes_where_no_other_manager_does_its_work() {
     let cases = [
@@ -179,9 +222,13 @@ async fn a_server_is_queried_for_both() {
     let clock = Clock::driven(NOW.parse().unwrap(), REAL_TIME);
     let server = ApiServer::ephemeral(clock, Rng::seeded(1));
     let client = Client::new(server.service(Caller::admin()), "default");
-    let look = async |manager: &PeerManager| look::look(&client, manager.path, manager.read).await;
-    assert_eq!(look(&KUBERNETES).await, PeerLook::Missing);
-    assert_eq!(look(&VOLCANO).await, PeerLook::Missing);
+    let look = async |manager: &PeerManager, place: usize| {
+        let plan = &manager.looks[place];
+        look::look(&client, plan.path, plan.read).await
+    };
+    for (manager, place) in [(&KUBERNETES, 0), (&KUBERNETES, 1), (&VOLCANO, 0)] {
+        assert_eq!(look(manager, place).await, PeerLook::Missing);
+    }
 
     let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
     create(
@@ -193,19 +240,61 @@ async fn a_server_is_queried_for_both() {
     let pod = json!({"metadata": {"name": "vc", "labels": {"app": "volcano-controller"}},
         "spec": {"containers": [{"name": "a", "image": "a"}]}});
     create(&client, "/api/v1/namespaces/default/pods", &pod).await;
-    let seen = look(&KUBERNETES).await;
+    let seen = look(&KUBERNETES, 0).await;
     assert!(
         matches!(&seen, PeerLook::Lease(lease, Some(_)) if lease.holder == "host_1"),
         "{seen:?}"
     );
-    assert_eq!(look(&VOLCANO).await, PeerLook::Missing);
+    assert_eq!(look(&VOLCANO, 0).await, PeerLook::Missing);
+    run_pod(&client, "default/pods/vc").await;
+    assert_eq!(
+        look(&VOLCANO, 0).await,
+        PeerLook::Pod("Pod default/vc".into())
+    );
+}
 
-    let patch = http::Request::patch("/api/v1/namespaces/default/pods/vc/status")
+/// Sets the status of a Pod as its kubelet would.
+async fn run_pod(client: &Client, path: &str) {
+    let body = json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
+    let patch = http::Request::patch(format!("/api/v1/namespaces/{path}/status"))
         .header(header::CONTENT_TYPE, "application/merge-patch+json")
-        .body(Body::from(br#"{"status":{"phase":"Running"}}"#.to_vec()))
+        .body(Body::from(body.to_string().into_bytes()))
         .unwrap();
     assert_eq!(client.send(patch).await.unwrap().status().as_u16(), 200);
-    assert_eq!(look(&VOLCANO).await, PeerLook::Pod("Pod default/vc".into()));
+}
+
+/// With `--leader-elect=false` it has no Lease, or one that is not renewed any more.
+#[tokio::test(start_paused = true)]
+async fn a_manager_without_leader_election_is_seen_by_its_pod() {
+    let clock = Clock::driven(NOW.parse().unwrap(), REAL_TIME);
+    let server = ApiServer::ephemeral(clock.clone(), Rng::seeded(1));
+    let client = Client::new(server.service(Caller::admin()), "default");
+    let clients = ClusterClients::in_process(client.clone());
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
+    create(
+        &client,
+        leases,
+        &mk_lease("a", "2026-02-01T12:00:00.000000Z"),
+    )
+    .await;
+    let pod = json!({"metadata": {"name": "kcm", "labels": {"component": "kube-controller-manager"}},
+        "spec": {"containers": [{"name": "a", "image": "a"}]}});
+    let pods = "/api/v1/namespaces/kube-system/pods";
+    create(&client, pods, &pod).await;
+    run_pod(&client, "kube-system/pods/kcm").await;
+    let peers = PeerWatch::start(&clients, &clock, &[GARBAGE_COLLECTOR], DryRun);
+    let hold = peers.hold(GARBAGE_COLLECTOR).unwrap();
+    let pass = async |secs: u64| tokio::time::sleep(Duration::from_secs(secs)).await;
+    pass(3600).await;
+    let HoldState::Record(why) = hold.state() else {
+        panic!("{hold:?}")
+    };
+    assert!(why.contains("Pod kube-system/kcm"), "{why}");
+    let delete = http::Request::delete(format!("{pods}/kcm?gracePeriodSeconds=0"));
+    let deleted = client.send(delete.body(Body::empty()).unwrap()).await;
+    assert_eq!(deleted.unwrap().status().as_u16(), 200);
+    pass(50).await;
+    assert_eq!(hold.state(), HoldState::Pass);
 }
 
 /// The gate follows the Lease for the life of the process, in both directions.

@@ -1,9 +1,11 @@
-//! The task that looks at another controller manager as long as the process runs.
+//! The tasks that look at other controller managers as long as the process runs.
 //!
-//! Each manager has a task of its own. It looks, publishes what our controllers may do as a row of their gates, and
-//! prints a line when that changes. The looks at kube-controller-manager also show whether the API server answers.
+//! Each way to look at a manager has a task of its own, so that one that gets no answer does not delay another. A manager's
+//! tasks together publish what our controllers may do as a row of their gates, and print a line when that changes. The
+//! looks at the Lease of kube-controller-manager also show whether the API server answers.
 
 use std::mem::Discriminant;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use caretaker_controllers::runtime::clients::ClusterClients;
@@ -16,7 +18,7 @@ use tokio::time::{Instant, sleep};
 use super::contact::{ContactLog, ServerContact};
 use super::history::PeerHistory;
 use super::look::{self, PeerLook};
-use super::{KUBERNETES, PeerManager, PeerPolicy, PeerStanding, VOLCANO};
+use super::{KUBERNETES, LookPlan, PeerManager, PeerPolicy, PeerStanding, VOLCANO};
 use crate::wiring::notice;
 
 /// The name of the row in gates and health pages.
@@ -33,20 +35,31 @@ pub(crate) struct PeerWatch {
     tasks: Vec<JoinHandle<()>>,
 }
 
-/// One manager that is looked at.
-struct WatchedManager {
+/// What the looks at one manager have shown, and who has to know it.
+struct ManagerVerdict {
     manager: &'static PeerManager,
     /// The controllers of this process that it shares.
     ours: Vec<&'static str>,
     policy: PeerPolicy,
+    /// One per look, in the order of the manager's looks.
+    standings: Vec<PeerStanding>,
+    row: watch::Sender<HoldState>,
+    announced: Option<Discriminant<PeerStanding>>,
+    was_alive: bool,
+}
+
+/// One look that is repeated.
+struct RepeatedLook {
+    plan: &'static LookPlan,
+    /// Its place among the manager's looks.
+    place: usize,
     client: kube::Client,
     clock: Clock,
     history: PeerHistory,
-    row: watch::Sender<HoldState>,
-    /// Only one manager's looks count as contact.
+    /// Only one look counts as contact.
     contact: Option<ContactLog>,
-    announced: Option<Discriminant<PeerStanding>>,
-    was_alive: bool,
+    /// Locked by one task at a time, and never across an await.
+    verdict: Arc<Mutex<ManagerVerdict>>,
 }
 
 // === impl PeerWatch ===
@@ -65,26 +78,38 @@ impl PeerWatch {
         let (mut rows, mut tasks) = (Vec::new(), Vec::new());
         for manager in [&KUBERNETES, &VOLCANO] {
             let ours = manager.shared(running);
-            let contact = log.take();
+            let mut contact = log.take();
             if ours.is_empty() && contact.is_none() {
                 continue;
             }
-            let history = (manager.history)();
-            let (row, state) = watch::channel(history.standing().hold(manager));
+            let histories: Vec<PeerHistory> =
+                manager.looks.iter().map(|plan| (plan.history)()).collect();
+            let standings = histories.iter().map(|history| history.standing().clone());
+            let standings: Vec<PeerStanding> = standings.collect();
+            let combined = PeerStanding::combined(&standings);
+            let (row, state) = watch::channel(combined.hold(manager));
             rows.push((manager, state));
-            let watched = WatchedManager {
+            let verdict = Arc::new(Mutex::new(ManagerVerdict {
                 manager,
                 ours,
                 policy,
-                client: clients.lease(),
-                clock: clock.clone(),
-                history,
+                standings,
                 row,
-                contact,
                 announced: None,
                 was_alive: false,
-            };
-            tasks.push(tokio::spawn(watched.run()));
+            }));
+            for (place, history) in histories.into_iter().enumerate() {
+                let look = RepeatedLook {
+                    plan: &manager.looks[place],
+                    place,
+                    client: clients.lease(),
+                    clock: clock.clone(),
+                    history,
+                    contact: contact.take(),
+                    verdict: verdict.clone(),
+                };
+                tasks.push(tokio::spawn(look.run()));
+            }
         }
         Self {
             rows,
@@ -117,9 +142,9 @@ impl Drop for PeerWatch {
     }
 }
 
-// === impl WatchedManager ===
+// === impl RepeatedLook ===
 
-impl WatchedManager {
+impl RepeatedLook {
     async fn run(mut self) {
         loop {
             let look = self.look().await;
@@ -130,7 +155,7 @@ impl WatchedManager {
 
     /// Looks once. The first look reports a server that is slow to answer before it gives up.
     async fn look(&mut self) -> PeerLook {
-        let look = look::look(&self.client, self.manager.path, self.manager.read);
+        let look = look::look(&self.client, self.plan.path, self.plan.read);
         tokio::pin!(look);
         let is_first = self.contact.as_ref().is_some_and(ContactLog::is_unknown);
         tokio::select! {
@@ -160,7 +185,19 @@ impl WatchedManager {
         }
         let is_error = matches!(look, PeerLook::Failed(_));
         self.history.note(look, at);
-        let standing = self.history.standing();
+        let verdict = self.verdict.lock();
+        let mut verdict = verdict.unwrap_or_else(PoisonError::into_inner);
+        verdict.take(self.place, self.history.standing().clone(), is_error);
+    }
+}
+
+// === impl ManagerVerdict ===
+
+impl ManagerVerdict {
+    /// Takes the standing of one look.
+    fn take(&mut self, place: usize, standing: PeerStanding, is_error: bool) {
+        self.standings[place] = standing;
+        let standing = PeerStanding::combined(&self.standings);
         let hold = standing.hold(self.manager);
         self.row.send_if_modified(|row| {
             let is_change = *row != hold;
@@ -169,13 +206,12 @@ impl WatchedManager {
         });
         // If the server does not answer, the line about the contact says so.
         if is_error || !matches!(standing, PeerStanding::Unknown(_)) {
-            self.announce();
+            self.announce(&standing);
         }
     }
 
     /// Prints a line if the standing is another one than the last line was about.
-    fn announce(&mut self) {
-        let standing = self.history.standing();
+    fn announce(&mut self, standing: &PeerStanding) {
         let kind = std::mem::discriminant(standing);
         if self.ours.is_empty() || self.announced == Some(kind) {
             return;
