@@ -122,7 +122,10 @@ impl ControllerSet {
         clients.register_metrics(&metrics);
         let evidence = EvidenceTrail::new();
         let seed = rng.u64();
-        let options = FeedSetOptions::default();
+        let options = FeedSetOptions {
+            metrics: metrics.clone(),
+            ..FeedSetOptions::default()
+        };
         let feeds = FeedSet::start(clients.watches(), clock.clone(), rng, options);
         // The driver of a dry run drops Events: an Event is a write, too.
         let (events, recorder) = EventSink::new(clients.requests(), clock.clone(), metrics.clone());

@@ -38,6 +38,7 @@ pub use requests::CONFLICTS_AT_ONCE;
 use super::controller::{Controller, DriverStep, NextStep, ObservedChange, WakeList};
 use super::effects::Effects;
 use super::events::EventSink;
+use super::metrics::ControllerLabel;
 use super::queue::{DueKey, ReleaseCause, RetryLimits, WorkQueue};
 use clock_skew::{DriverClock, DriverTime};
 use gate::{GateOutcome, WriteGate};
@@ -93,6 +94,9 @@ impl<C: Controller> Driver<C> {
         let liveness = DriverLiveness::new(name, queue_name, parts.clock.clone());
         let (sender, queries) = mpsc::channel(QUERIES_WAITING_MAX);
         let effects = Arc::new(parts.effects);
+        let label = ControllerLabel { controller: name };
+        let slots = parts.metrics.families().request_slots.clone();
+        let slots = slots.get_or_create_owned(&label);
         Self {
             controller,
             changes,
@@ -105,7 +109,7 @@ impl<C: Controller> Driver<C> {
                 bucket: options.retry_bucket,
             }),
             wake: WakeList::default(),
-            in_flight: InFlight::new(options.workers),
+            in_flight: InFlight::new(options.workers, slots),
             kinds: WatchedKinds::default(),
             writes: RepeatedWrites::new(options.retry_max),
             report: DriverReport::new(

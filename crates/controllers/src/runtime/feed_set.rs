@@ -19,6 +19,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::controller::ObservedChange;
 use super::kind::{ApiKind, KindCatalog, KindId, KindState};
+use super::metrics::ControllerMetrics;
 use super::record::RecordView;
 use coordinator::{FeedCoordinator, SetCommand};
 
@@ -40,6 +41,8 @@ pub struct FeedSet {
 pub struct FeedSetOptions {
     /// The time between the end of one round of discovery and the start of the next.
     pub discovery_every: Duration,
+    /// Where lists and watches are counted.
+    pub metrics: ControllerMetrics,
 }
 
 /// The kinds that a subscriber wants.
@@ -146,6 +149,7 @@ impl Default for FeedSetOptions {
     fn default() -> Self {
         Self {
             discovery_every: Duration::from_secs(30),
+            metrics: ControllerMetrics::new(),
         }
     }
 }

@@ -66,6 +66,7 @@ impl ControllerProcess {
         let recorder = tokio::spawn(recorder.run()).abort_handle();
         let feeds_options = FeedSetOptions {
             discovery_every: options.discovery,
+            metrics: metrics.clone(),
         };
         let feeds = FeedSet::start(
             client.clone(),

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use caretaker_machinery::clock::SteadyTime;
 use jiff::Timestamp;
+use prometheus_client::metrics::gauge::Gauge;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
 use tracing::{Instrument as _, Span};
@@ -49,6 +50,8 @@ const CROWDED_SPACING: Duration = Duration::from_micros(250);
 pub(super) struct InFlight<C: Controller> {
     tasks: JoinSet<FinishedCall<C>>,
     limit: SlotLimit,
+    /// The limit as a metric.
+    slots: Gauge,
     /// When each request was sent or may be sent, and to which kind. Numbers grow, so the first is the oldest.
     sent: BTreeMap<u64, (Instant, KindId)>,
     /// Kinds whose last answer took long.
@@ -88,10 +91,13 @@ pub(super) struct FinishedCall<C: Controller> {
 // === impl InFlight ===
 
 impl<C: Controller> InFlight<C> {
-    pub(super) fn new(workers: usize) -> Self {
+    pub(super) fn new(workers: usize, slots: Gauge) -> Self {
+        let limit = SlotLimit::new(workers);
+        slots.set(gauge_value(limit.allowed()));
         Self {
             tasks: JoinSet::new(),
-            limit: SlotLimit::new(workers),
+            limit,
+            slots,
             sent: BTreeMap::new(),
             slow: BTreeSet::new(),
             crowded_until: SteadyTime::at(Timestamp::MIN),
@@ -186,6 +192,7 @@ impl<C: Controller> InFlight<C> {
             let change = self
                 .limit
                 .observe(finished.load_signal(), sent, Instant::now());
+            self.slots.set(gauge_value(self.limit.allowed()));
             log_limit(change);
         }
         if finished.took > SLOW {
@@ -407,6 +414,10 @@ impl<C: Controller> Driver<C> {
             }
         }
     }
+}
+
+fn gauge_value(slots: usize) -> i64 {
+    i64::try_from(slots).unwrap_or(i64::MAX)
 }
 
 fn log_limit(change: Option<LimitChange>) {

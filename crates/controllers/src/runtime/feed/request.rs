@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use caretaker_machinery::status::Status;
-use http::{Request, Response, header};
+use http::{Method, Request, Response, header};
 use http_body_util::{BodyExt as _, Limited};
 use kube::client::Body;
 
@@ -101,7 +101,7 @@ pub(super) async fn page(
         RecordView::Full => "application/json",
     };
     let answer = async {
-        let response = send(&feed.client, &uri, accept).await?;
+        let response = send(feed, &uri, accept).await?;
         let body = Limited::new(response.into_body(), PAGE_BYTES_MAX).collect();
         let body = body
             .await
@@ -148,19 +148,23 @@ pub(super) async fn watch(
         RecordView::Metadata => METADATA,
         RecordView::Full => "application/json",
     };
-    let response = send(&feed.client, &uri, accept).await?;
+    let response = send(feed, &uri, accept).await?;
     let media = response.headers().get(header::CONTENT_TYPE);
     let is_framed = media.is_some_and(|media| media.as_bytes().starts_with(PROTOBUF.as_bytes()));
     Ok(WatchLines::new(response.into_body(), is_framed))
 }
 
-async fn send(client: &kube::Client, uri: &str, accept: &str) -> Result<Response<Body>, FeedError> {
+/// Sends a request and counts it.
+async fn send(feed: &FeedSetup, uri: &str, accept: &str) -> Result<Response<Body>, FeedError> {
     let request = Request::get(uri)
         .header(header::ACCEPT, accept)
         // Since 1.37 servers compress watches event by event, and common decoders stop after the first event.
         .header(header::ACCEPT_ENCODING, "identity")
         .body(Body::empty())?;
-    let answer = tokio::time::timeout(HEAD_TIMEOUT, client.send(request)).await;
+    let answer = tokio::time::timeout(HEAD_TIMEOUT, feed.client.send(request)).await;
+    let status = answer.as_ref().ok().and_then(|sent| sent.as_ref().ok());
+    let status = status.map(|response| response.status().as_u16());
+    feed.metrics.request(&Method::GET, status);
     let response = answer.map_err(|_| FeedError::NoAnswer)?;
     let response = response.map_err(|error| match is_stream_error(&error) {
         true => FeedError::Lost(described(&error)),

@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::super::controller::ObservedChange;
 use super::super::feed_set::FeedStates;
 use super::super::kind::{ApiKind, KindId, KindState};
+use super::super::metrics::ControllerMetrics;
 use super::super::record::RecordView;
 use super::super::report_interval::ReportInterval;
 use super::request::{self, FeedError, WatchLine, WatchLines};
@@ -41,6 +42,7 @@ pub(crate) struct FeedSetup {
     pub(crate) kind: ApiKind,
     pub(crate) view: RecordView,
     pub(crate) client: kube::Client,
+    pub(crate) metrics: ControllerMetrics,
     pub(crate) clock: Clock,
     pub(crate) rng: Rng,
     pub(crate) states: Arc<FeedStates>,

@@ -372,6 +372,7 @@ impl FeedCoordinator {
             kind: kind.clone(),
             view,
             client: self.client.clone(),
+            metrics: self.options.metrics.clone(),
             clock: self.clock.clone(),
             rng: self.rng.fork(),
             states: self.states.clone(),

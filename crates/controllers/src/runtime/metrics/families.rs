@@ -22,6 +22,8 @@ pub struct MetricFamilies {
     pub conflicts_starved: Family<ControllerLabel, Counter>,
     /// The family `caretaker_writes_repeated_total`: accepted writes that were undone, from the third time on.
     pub writes_repeated: Family<ControllerLabel, Counter>,
+    /// The family `caretaker_request_slots`: how many requests a controller may have in flight now.
+    pub request_slots: Family<ControllerLabel, Gauge>,
     /// The family `caretaker_events_dropped_total`.
     pub events_dropped: Family<DropLabels, Counter>,
     /// The family `caretaker_kind_state`: 1 for the state that a kind is in.
@@ -55,6 +57,7 @@ impl MetricFamilies {
             deletes "caretaker_deletes" "Deletes by kind, policy and result";
             conflicts_starved "caretaker_conflicts_starved" "Keys that backed off after too many conflicts in a row";
             writes_repeated "caretaker_writes_repeated" "Accepted writes that had to be repeated because they were undone";
+            request_slots "caretaker_request_slots" "Requests that may be in flight now";
             events_dropped "caretaker_events_dropped" "Events that were not written";
             kind_state "caretaker_kind_state" "The state that each kind is in";
             restarts "caretaker_controller_restarts" "Controllers that were started again after a panic";
@@ -69,6 +72,7 @@ impl Default for MetricFamilies {
             deletes: Family::default(),
             conflicts_starved: Family::default(),
             writes_repeated: Family::default(),
+            request_slots: Family::default(),
             events_dropped: Family::default(),
             kind_state: Family::default(),
             restarts: Family::default(),
