@@ -5,6 +5,7 @@
 //! with `?verbose`, the names and states of checks.
 
 mod health;
+pub(crate) mod known;
 mod listener;
 
 pub(crate) use self::health::{HealthCheck, HealthReport};

@@ -45,6 +45,8 @@ struct ClusterSnapshot {
     states: BTreeMap<KindId, KindState>,
     interest: KindInterest,
     namespace: String,
+    /// The address of the API server.
+    server: String,
     /// Objects that had finalizers when they were listed. The index keeps only those of the garbage collector.
     held: BTreeMap<Uid, Arc<ObjectRecord>>,
     /// The watches end when this is dropped.
@@ -131,6 +133,7 @@ impl ClusterSnapshot {
             catalog: Arc::default(),
             states: BTreeMap::new(),
             namespace,
+            server,
             held: BTreeMap::new(),
             interest: interest.clone(),
             feeds: feeds.clone(),
@@ -138,7 +141,10 @@ impl ClusterSnapshot {
         };
         snapshot.fill().await;
         if snapshot.catalog.iter().next().is_none() {
-            bail!("discovery of the server {server} returned no kinds");
+            bail!(
+                "discovery of the server {} returned no kinds",
+                snapshot.server
+            );
         }
         for sentence in gaps(&snapshot.catalog, &snapshot.states, feeds.unreadable()) {
             notice(&sentence);

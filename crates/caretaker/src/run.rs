@@ -40,7 +40,7 @@ async fn run_controllers(args: &RunFlags) -> Result<ExitCode> {
     let clock = wiring::clock();
     let clients = ClusterClients::find(&choice, &clock).await?;
     let (running, mode) = (args.controllers.running(), args.controllers.mode());
-    let admin = open_admin(args).await?;
+    let admin = open_admin(args, clients.server()).await?;
     let policy = PeerPolicy::by_flag(args.take_over);
     let peers = PeerWatch::start(&clients, &clock, &running, policy);
     let mut controllers = ControllerSet::start(ControllerSetOptions {
@@ -75,13 +75,19 @@ async fn run_controllers(args: &RunFlags) -> Result<ExitCode> {
 }
 
 /// Opens the admin server's socket, and writes the kubeconfig with its token unless the user gave one.
-async fn open_admin(args: &RunFlags) -> Result<Option<(ApiListener, Option<KubeconfigFile>)>> {
+async fn open_admin(
+    args: &RunFlags,
+    server: &str,
+) -> Result<Option<(ApiListener, Option<KubeconfigFile>)>> {
     if args.secure_port == 0 {
         return Ok(None);
     }
     let token = match &args.admin_token_file {
         Some(path) => TokenSource::File(path.clone()),
-        None => TokenSource::Generated(kubeconfig::directory()),
+        None => TokenSource::Generated {
+            directory: kubeconfig::directory(),
+            server: server.to_owned(),
+        },
     };
     let opened = admin::open(args.bind_address, args.secure_port, &token);
     Ok(Some(opened.await?))

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use caretaker_apiserver::listen::{ApiListener, ListenTransport};
+use caretaker_apiserver::listen::{ApiListener, KubeconfigFile, ListenTransport};
 use caretaker_apiserver::{ApiServer, UserIdentity};
 use caretaker_controllers::runtime::clients::ClusterClients;
 use caretaker_controllers::runtime::driver::DriverMode;
@@ -78,6 +78,7 @@ async fn serve(args: &UpFlags) -> Result<ExitCode> {
         !args.command.is_empty(),
     )?;
     let kubeconfig = location.write(listener.kubeconfig())?;
+    let admin_file = admin.as_ref().and_then(|admin| admin_file(admin, &url));
 
     let mode = args.controllers.mode();
     let workloads = match args.simulate_workloads {
@@ -118,7 +119,7 @@ async fn serve(args: &UpFlags) -> Result<ExitCode> {
     if let Some(simulation) = simulation {
         simulation.stop().await;
     }
-    drop((kubeconfig, stop));
+    drop((kubeconfig, admin_file, stop));
     serving.await.context("API server task panicked")?;
     tracing::info!("API server stopped");
     outcome
@@ -181,6 +182,17 @@ pub(crate) async fn open(
 async fn open_admin(listener: &ApiListener, port: u16) -> Result<ApiListener> {
     let socket = admin::bind((Ipv4Addr::LOCALHOST, port).into()).await?;
     Ok(listener.beside(socket)?)
+}
+
+/// Writes the kubeconfig by which `explain` finds the admin server. Without it `explain` works, too.
+fn admin_file(admin: &ApiListener, server: &str) -> Option<KubeconfigFile> {
+    let port = admin.url().rsplit(':').next()?.parse().ok()?;
+    let path = admin::known::path(&kubeconfig::directory(), port);
+    let text = admin::known::marked(&admin.kubeconfig(), server);
+    let written = KubeconfigFile::write_private(path, text);
+    written
+        .inspect_err(|error| tracing::warn!(%error, "explain will not find this process"))
+        .ok()
 }
 
 /// Binds the given address, or the first free port.

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use caretaker_apiserver::listen::{ApiListener, BearerToken, KubeconfigFile};
 use tokio::net::TcpListener;
 
+use super::known;
 use crate::wiring::{self, notice};
 
 /// Larger files hold something else than a token.
@@ -20,8 +21,9 @@ pub(crate) enum TokenSource {
     /// A file of the user.
     File(PathBuf),
     /// A new token. It is written as a kubeconfig into this directory, which is created if it is missing, readable for
-    /// this user only: `kubectl --kubeconfig FILE get --raw /metrics` works with it.
-    Generated(PathBuf),
+    /// this user only: `kubectl --kubeconfig FILE get --raw /metrics` works with it. The kubeconfig also names the API
+    /// server of the controllers.
+    Generated { directory: PathBuf, server: String },
 }
 
 /// Binds the admin server. The kubeconfig file exists as long as the returned value. There is none for a token of the
@@ -37,7 +39,7 @@ pub(crate) async fn open(
     let address = SocketAddr::new(address, port);
     let token = match token_source {
         TokenSource::File(path) => read_token(path)?,
-        TokenSource::Generated(_) => wiring::token()?,
+        TokenSource::Generated { .. } => wiring::token()?,
     };
     let socket = bind(address).await?;
     let port = socket
@@ -45,11 +47,11 @@ pub(crate) async fn open(
         .context("the socket has no address")?
         .port();
     let listener = ApiListener::new(socket, wiring::tls()?, token)?;
-    let TokenSource::Generated(directory) = token_source else {
+    let TokenSource::Generated { directory, server } = token_source else {
         return Ok((listener, None));
     };
-    let path = directory.join(format!("admin-{port}.kubeconfig"));
-    let file = match KubeconfigFile::write_private(path, listener.kubeconfig()) {
+    let text = known::marked(&listener.kubeconfig(), server);
+    let file = match KubeconfigFile::write_private(known::path(directory, port), text) {
         Ok(file) => Some(file),
         Err(error) => {
             notice(&format!(
@@ -92,11 +94,18 @@ mod tests {
 
     const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
+    fn mk_source(directory: PathBuf) -> TokenSource {
+        TokenSource::Generated {
+            directory,
+            server: "https://a".to_owned(),
+        }
+    }
+
     #[tokio::test]
     async fn a_generated_token_is_in_a_private_file_until_the_server_stops() {
         let world = tempfile::tempdir().unwrap();
         let directory = world.path().join("caretaker");
-        let source = TokenSource::Generated(directory.clone());
+        let source = mk_source(directory.clone());
         let (listener, file) = open(HERE, 0, &source).await.unwrap();
         let file = file.unwrap();
         let text = std::fs::read_to_string(file.path()).unwrap();
@@ -105,6 +114,7 @@ mod tests {
             "{text}"
         );
         assert_eq!(file.path().parent(), Some(directory.as_path()));
+        assert_eq!(known::find(&directory, "https://a"), [file.path()]);
         let path = file.path().to_owned();
         drop(file);
         assert!(!path.exists());
@@ -132,7 +142,7 @@ mod tests {
     async fn a_taken_port_is_an_error_and_an_unwritable_directory_is_not() {
         let taken = TcpListener::bind((HERE, 0)).await.unwrap();
         let port = taken.local_addr().unwrap().port();
-        let nowhere = TokenSource::Generated("/proc/nowhere".into());
+        let nowhere = mk_source("/proc/nowhere".into());
         let error = open(HERE, port, &nowhere).await.err().unwrap();
         assert!(format!("{error:#}").contains("--secure-port"), "{error:#}");
         let (_listener, file) = open(HERE, 0, &nowhere).await.unwrap();

@@ -177,7 +177,10 @@ fn get(kubeconfig: &Value, path: &str, token: Option<&str>) -> (u16, String) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn health_needs_no_token_and_all_other_pages_do() {
     let world = tempfile::tempdir().unwrap();
-    let credentials = TokenSource::Generated(world.path().join("caretaker"));
+    let credentials = TokenSource::Generated {
+        directory: world.path().join("caretaker"),
+        server: String::new(),
+    };
     let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let (listener, file) = open(here, 0, &credentials).await.unwrap();
     let text = std::fs::read_to_string(file.unwrap().path()).unwrap();

@@ -61,7 +61,8 @@ pub(crate) struct ExplainFlags {
     #[command(flatten)]
     pub(crate) cluster: ClusterFlags,
 
-    /// Kubeconfig of the admin server of a running caretaker, to show its last failures about the object
+    /// Kubeconfig of the admin server of a running caretaker, to show its last failures about the object [default: those
+    /// of this user's processes for this cluster]
     #[arg(long, value_name = "FILE")]
     pub(crate) admin_kubeconfig: Option<PathBuf>,
 

@@ -33,8 +33,10 @@ use tokio::time::{Instant, sleep_until};
 
 use super::ClusterSnapshot;
 use super::find::{self, FoundObject};
+use crate::admin::known;
 use crate::args::{self, ExplainFlags};
 use crate::output::explained::{ControllerVerdict, ObjectExplanation, ReportedFailure};
+use crate::up::kubeconfig;
 use crate::wiring::notice;
 
 /// Reads per explanation. Most objects have one owner; ten thousand are possible.
@@ -67,10 +69,8 @@ pub(super) async fn run(args: &ExplainFlags) -> Result<String> {
     let relations = index
         .relations(&meta.uid, snapshot.clock.now())
         .unwrap_or_default();
-    let failures = match &args.admin_kubeconfig {
-        Some(path) => snapshot.failures(path, &record, &relations).await,
-        None => Vec::new(),
-    };
+    let admin = args.admin_kubeconfig.as_deref();
+    let failures = snapshot.failures(admin, &record, &relations).await;
     let explanation = ObjectExplanation {
         object: ObjectIdentity {
             api_version: kind.map(ApiKind::api_version).unwrap_or_default(),
@@ -132,11 +132,11 @@ impl ClusterSnapshot {
         }
     }
 
-    /// The last failures about an object and its owners that a running process knows. Without an answer the explanation
-    /// is still useful.
+    /// The last failures about an object and its owners that running processes know: the one that the user named, or all
+    /// of this user that can be found. Without an answer the explanation is still useful.
     async fn failures(
         &self,
-        admin: &Path,
+        admin: Option<&Path>,
         record: &ObjectRecord,
         relations: &ObjectRelations,
     ) -> Vec<ReportedFailure> {
@@ -157,6 +157,13 @@ impl ClusterSnapshot {
             Some(name(kind, &owner.namespace, &owner.name))
         });
         let objects: Vec<String> = own.into_iter().chain(owners).collect();
+        let Some(admin) = admin else {
+            let found = known::find(&kubeconfig::directory(), &self.server);
+            let asked = found.iter().map(|path| failures::ask(path, &objects));
+            // A process that was killed has left its file behind.
+            let answers = futures::future::join_all(asked).await;
+            return answers.into_iter().flatten().flatten().collect();
+        };
         match failures::ask(admin, &objects).await {
             Ok(failures) => failures,
             Err(error) => {

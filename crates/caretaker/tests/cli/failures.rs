@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
@@ -68,7 +68,8 @@ fn explain_repeats_the_last_failure_of_a_running_process() {
     let up = UpProcess::start(&["--controllers=none", "--insecure-http"]);
     let client = HttpClient::of(&up.kubeconfig());
     create_garbage(&client, "a");
-    let mut run = RunProcess::start(&up, &refuse_deletes(&up), &[]);
+    let refusing = refuse_deletes(&up);
+    let mut run = RunProcess::start(&up, &refusing, &[]);
     let line = run
         .process
         .error_line_with("request failed", Duration::from_secs(30));
@@ -80,16 +81,12 @@ fn explain_repeats_the_last_failure_of_a_running_process() {
     ] {
         assert!(line.contains(part), "{part}: {line}");
     }
-    let explain = |flags: &[&str]| {
-        let kubeconfig = up.kubeconfig();
-        let line = [
-            "explain",
-            "cm/a",
-            "--kubeconfig",
-            kubeconfig.to_str().unwrap(),
-        ];
+    let explain_at = |kubeconfig: &Path, flags: &[&str]| {
+        let kubeconfig = kubeconfig.to_str().unwrap();
+        let line = ["explain", "cm/a", "--kubeconfig", kubeconfig];
         up.world.caretaker(&[&line, flags].concat()).end()
     };
+    let explain = |flags: &[&str]| explain_at(&up.kubeconfig(), flags);
     let admin = run.kubeconfig.to_str().unwrap();
     let ended = explain(&["--admin-kubeconfig", admin]);
     let expected =
@@ -100,6 +97,9 @@ fn explain_repeats_the_last_failure_of_a_running_process() {
     let ended = explain(&["--admin-kubeconfig", admin, "-o", "json"]);
     let json: Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!(json["failures"][0]["code"], 403, "{json}");
+    // A process for the same API server is found by itself; one for another server is not asked.
+    let ended = explain_at(&refusing, &[]);
+    assert!(ended.stdout.contains(expected), "{ended:?}");
     let ended = explain(&[]);
     assert!(!ended.stdout.contains("Last failure"), "{ended:?}");
 
