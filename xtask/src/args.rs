@@ -10,6 +10,8 @@ use xtask::bench::{
     REQUEST_BUDGET, TTL_WORKERS,
 };
 use xtask::conformance::{ApiRequest, RandomSchemas, RandomScripts, RestoreRequest, SuiteRequest};
+use xtask::conformance::{ApiRequest, RandomSchemas, RandomScripts, SuiteRequest};
+use xtask::faults::FaultsRequest;
 use xtask::probe::ProbeRequest;
 use xtask::real::{Identity, Options, Role};
 
@@ -29,6 +31,8 @@ pub(crate) enum Command {
     /// The same cases with ours and with the real one
     #[command(subcommand)]
     Conformance(Conformance),
+    /// Random ownership with `caretaker run` behind a faulty proxy, killed and restarted, against an independent model
+    Faults(FaultsRequest),
     /// Measure ours and the Go programs in the same run
     #[command(subcommand)]
     Bench(BenchCommand),
@@ -295,6 +299,8 @@ mod tests {
             ("conformance gc --peer ours", "unexpected argument"),
             ("conformance gc-random --seeds 0", "0"),
             ("conformance gc-random --seed all", "invalid value"),
+            ("faults --seeds 0", "0"),
+            ("faults --server other", "invalid value"),
             ("bench", "Usage"),
             ("bench api", "unrecognized subcommand"),
             ("bench apiserver --objects 9999", "9999 is not in 10000.."),

@@ -9,6 +9,7 @@ use anyhow::{Result, ensure};
 use xtask::bench::{self, BenchOptions, BenchTopic};
 use xtask::conformance::{self, ConformanceSuite, SuiteRequest};
 use xtask::facts::ServerFacts;
+use xtask::faults::FaultsRequest;
 use xtask::interrupt;
 use xtask::picture;
 use xtask::prose::ProseReport;
@@ -21,6 +22,7 @@ pub(crate) fn run(command: Command, out: &mut impl Write) -> Result<()> {
     match command {
         Command::Real(command) => real(command, out),
         Command::Conformance(command) => conformance(command, out),
+        Command::Faults(request) => faults(&request, out),
         Command::Bench(command) => bench(command, out),
         Command::Prose(args) => prose(&args, out),
         Command::Picture(args) => picture(&args, out),
@@ -174,6 +176,13 @@ fn conformance(command: Conformance, out: &mut impl Write) -> Result<()> {
         }
     };
     run_suite(suite, &request, out)
+}
+
+fn faults(request: &FaultsRequest, out: &mut impl Write) -> Result<()> {
+    interrupt::watch()?;
+    let failed = xtask::faults::faults(request, out)?;
+    ensure!(failed == 0, "{failed} seeds did not end right");
+    Ok(())
 }
 
 fn run_suite(suite: ConformanceSuite, request: &SuiteRequest, out: &mut impl Write) -> Result<()> {

@@ -1,10 +1,11 @@
-//! Developer tools: the oracle (a real Kubernetes control plane), conformance runs and benchmarks against it, and the
+//! Developer tools: the oracle (a real Kubernetes control plane), conformance runs, fault runs and benchmarks against it, and the
 //! figures of the repository's prose.
 
 pub mod bench;
 mod cargo;
 pub mod conformance;
 pub mod facts;
+pub mod faults;
 pub mod http;
 pub mod interrupt;
 pub mod picture;

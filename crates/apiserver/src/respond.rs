@@ -3,14 +3,14 @@
 //! An object's bytes are copied without parsing, unless it is stored in another version than the requested one or the
 //! client wants YAML.
 
-use std::convert::Infallible;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use caretaker_machinery::status::Status;
-use futures::Stream;
+use futures::{Stream, StreamExt as _};
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body::Frame;
 use jiff::Timestamp;
@@ -30,7 +30,7 @@ pub struct ResponseBody(BodyContent);
 
 enum BodyContent {
     Whole(Option<Bytes>),
-    Stream(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
+    Stream(Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>),
 }
 
 /// The metadata of a list.
@@ -53,6 +53,11 @@ impl ResponseBody {
     }
 
     pub(crate) fn stream(stream: impl Stream<Item = Bytes> + Send + 'static) -> Self {
+        Self::forwarded(stream.map(Ok))
+    }
+
+    /// A body whose pieces come from elsewhere. An error breaks the connection off, or the stream of an h2 connection.
+    pub fn forwarded(stream: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Self {
         Self(BodyContent::Stream(Box::pin(stream)))
     }
 }
@@ -65,19 +70,19 @@ impl From<String> for ResponseBody {
 
 impl http_body::Body for ResponseBody {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = io::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let next = match &mut self.0 {
             BodyContent::Whole(bytes) => {
-                Poll::Ready(bytes.take().filter(|bytes| !bytes.is_empty()))
+                Poll::Ready(bytes.take().filter(|bytes| !bytes.is_empty()).map(Ok))
             }
             BodyContent::Stream(stream) => stream.as_mut().poll_next(context),
         };
-        next.map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
+        next.map(|bytes| bytes.map(|bytes| bytes.map(Frame::data)))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -9,6 +9,7 @@
 //! - [`checkers`]: the safety rules, judged by the server's history and the recorded requests.
 //! - [`crash`]: controllers that crash at every request.
 //! - [`ownership`]: random ownership scripts and the model of their ends; [`chaos`]: the same under faults.
+//! - [`faults`]: random ownership with real processes behind a faulty proxy, and its own model.
 //! - [`schemas`]: random schemas and objects for two servers.
 //! - [`load`]: load drivers for benchmarks.
 
@@ -19,6 +20,7 @@ pub mod compare;
 pub mod controllers;
 pub mod crash;
 pub mod environment;
+pub mod faults;
 pub mod fixtures;
 pub mod load;
 pub mod normalise;

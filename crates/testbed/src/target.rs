@@ -86,12 +86,16 @@ impl Target {
 
     /// A new embedded server. Like a bare kube-apiserver it neither empties namespaces nor expires Events.
     pub fn embedded() -> Self {
+        Self::embedded_on(Clock::driven(START, REAL_TIME))
+    }
+
+    /// A new embedded server on this clock.
+    pub fn embedded_on(clock: Clock) -> Self {
         let upkeep = UpkeepTasks {
             namespaces: false,
             crds: true,
             events: false,
         };
-        let clock = Clock::driven(START, REAL_TIME);
         let server = ApiServer::ephemeral_with(clock.clone(), Rng::seeded(SEED), upkeep);
         Self {
             server: Server::Embedded,

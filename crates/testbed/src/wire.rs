@@ -23,6 +23,11 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tower_service::Service;
 
+/// One in this number of parts of a garbled answer is overwritten.
+const GARBLED_ONE_IN: usize = 3;
+/// The least number of bytes that are overwritten: a tag of protocol buffers has at most ten.
+const GARBLED_BYTES_MIN: usize = 16;
+
 type Error = Box<dyn std::error::Error + Send + Sync>;
 type AnyBody = UnsyncBoxBody<Bytes, Error>;
 
@@ -84,11 +89,20 @@ pub enum RequestFate {
     Cut(Duration),
     /// Every part of its answer is delayed by a random time up to this one; their order stays.
     Lag(Rng, Duration),
-    /// Its answer is changed before it is delivered.
-    Altered(fn(FakeReply) -> FakeReply),
+    /// Its answer, requested as JSON, is changed before it is delivered.
+    Altered(ReplyRewrite),
+    /// Its answer pauses once, after the first time and for the second one.
+    Stalled(Duration, Duration),
+    /// Its answer breaks off with an error after this time or this number of bytes.
+    Broken(Duration, usize),
+    /// The ends of some parts of its answer are overwritten with bytes that neither JSON nor protocol buffers contain.
+    Garbled(Rng),
     /// The wire is cut.
     End(CrashMoment),
 }
+
+/// A change of an answer.
+pub struct ReplyRewrite(Box<dyn FnOnce(FakeReply) -> FakeReply + Send>);
 
 /// When a wire is cut, as seen from one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,6 +153,20 @@ impl<F: FnMut(&WireRequest<'_>) -> RequestFate + Send> FaultInjector for F {
     }
 }
 
+// === impl RequestFate ===
+
+impl RequestFate {
+    pub fn altered(rewrite: impl FnOnce(FakeReply) -> FakeReply + Send + 'static) -> Self {
+        Self::Altered(ReplyRewrite(Box::new(rewrite)))
+    }
+}
+
+impl std::fmt::Debug for ReplyRewrite {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ReplyRewrite")
+    }
+}
+
 // === impl RequestLog ===
 
 impl RequestLog {
@@ -169,6 +197,16 @@ impl RequestLog {
     fn push(&self, act: RecordedRequest) {
         let mut acts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         acts.push(act);
+    }
+}
+
+// === impl RecordedRequest ===
+
+impl RecordedRequest {
+    /// Whether the server carried out a write of the controllers.
+    pub fn is_controllers_write(&self) -> bool {
+        let is_write = self.method != Method::GET && self.status < 300;
+        self.who == RequestSender::Controllers && is_write
     }
 }
 
@@ -338,6 +376,7 @@ impl WireState {
                 body = other.clone();
                 *request.body_mut() = Body::from(body.to_string().into_bytes());
             }
+            RequestFate::Altered(_) => prefer_json(request.headers_mut()),
             _ => {}
         }
         let response = self.send(request, body, is_effect).await?;
@@ -354,7 +393,14 @@ impl WireState {
             }
             RequestFate::Cut(after) => Ok(response.map(|body| shortened(body, after))),
             RequestFate::Lag(rng, max) => Ok(response.map(|body| delayed(body, rng, max))),
-            RequestFate::Altered(alter) => alter(read(response).await?).into_response(),
+            RequestFate::Altered(alter) => (alter.0)(read(response).await?).into_response(),
+            RequestFate::Broken(after, bytes) => {
+                Ok(response.map(|body| broken_off(body, after, bytes)))
+            }
+            RequestFate::Stalled(after, length) => {
+                Ok(response.map(|body| stalled(body, after, length)))
+            }
+            RequestFate::Garbled(rng) => Ok(response.map(|body| garbled(body, rng))),
             _ => Ok(response),
         }
     }
@@ -412,6 +458,67 @@ fn delayed(body: AnyBody, mut rng: Rng, max: Duration) -> AnyBody {
         }
     });
     StreamBody::new(stream).boxed_unsync()
+}
+
+fn stalled(body: AnyBody, after: Duration, length: Duration) -> AnyBody {
+    let from = Instant::now() + after;
+    let stream = BodyStream::new(body).then(move |frame| async move {
+        if Instant::now() >= from {
+            tokio::time::sleep_until(from + length).await;
+        }
+        frame
+    });
+    StreamBody::new(stream).boxed_unsync()
+}
+
+/// Ends with an error after `after` or `left` bytes, whichever comes first.
+fn broken_off(body: AnyBody, after: Duration, left: usize) -> AnyBody {
+    let until = Box::pin(tokio::time::sleep(after));
+    let pieces = BodyStream::new(body).take_until(until);
+    let pieces = pieces.scan(left, |left, piece| {
+        let is_over = *left == 0;
+        let piece = piece.map(|frame| {
+            frame.map_data(|bytes: Bytes| {
+                let sent = bytes.slice(..bytes.len().min(*left));
+                *left -= sent.len();
+                sent
+            })
+        });
+        std::future::ready((!is_over).then_some(piece))
+    });
+    let error = futures::stream::once(async { Err("the connection broke off".into()) });
+    StreamBody::new(pieces.chain(error)).boxed_unsync()
+}
+
+fn garbled(body: AnyBody, mut rng: Rng) -> AnyBody {
+    let stream = BodyStream::new(body).map(move |frame| {
+        let is_hit = rng.below(GARBLED_ONE_IN) == 0;
+        frame.map(|frame| {
+            frame.map_data(|bytes: Bytes| {
+                let mut bytes = bytes.to_vec();
+                let kept = rng.below(bytes.len().saturating_sub(GARBLED_BYTES_MIN));
+                if is_hit && bytes.len() > GARBLED_BYTES_MIN {
+                    bytes[kept..].fill(0xff);
+                }
+                bytes.into()
+            })
+        })
+    });
+    StreamBody::new(stream).boxed_unsync()
+}
+
+/// Takes protocol buffers out of the accepted formats.
+fn prefer_json(headers: &mut http::HeaderMap) {
+    let accept = headers
+        .get(header::ACCEPT)
+        .and_then(|accept| accept.to_str().ok());
+    let formats = accept.unwrap_or_default().split(',');
+    let formats: Vec<&str> = formats
+        .filter(|format| !format.contains("protobuf"))
+        .collect();
+    if let Ok(accept) = formats.join(",").parse() {
+        headers.insert(header::ACCEPT, accept);
+    }
 }
 
 async fn read(response: Response<AnyBody>) -> Result<FakeReply, Error> {

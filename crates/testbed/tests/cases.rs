@@ -8,6 +8,7 @@
 //! - `chaos::…`, `lag::…`, `early::…`: random ownership under faults, under lagging watches, and with deletes before the
 //!   watches have shown all objects.
 //! - `scripts::…`: large random ownership scripts.
+//! - `faults::…`: random users, kills and every fault, against a model of the users' requests.
 //!
 //! Each test has an embedded server and a paused runtime of its own, so they run in parallel.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
@@ -24,6 +25,7 @@ use caretaker_testbed::chaos::{self, ChaosSummary, Disturbance};
 use caretaker_testbed::compare::{AllowedDifferences, differences};
 use caretaker_testbed::controllers::ControllerSource;
 use caretaker_testbed::crash::{self, crash_everywhere, crash_twice, two_leaders};
+use caretaker_testbed::faults::{self, ControllerHost, FaultsPlan, FaultsReport, FaultsSize};
 use caretaker_testbed::ownership::model::{ModelScope, expected};
 use caretaker_testbed::ownership::run::ScriptRunner;
 use caretaker_testbed::ownership::{OwnershipScript, ScriptShape};
@@ -49,6 +51,9 @@ const LAG_SEEDS: (u64, u64) = (200, 25);
 const EARLY_SEEDS: (u64, u64) = (200, 25);
 /// Number of large scripts, and of scripts in one test; `cargo xtask conformance gc-random` runs more.
 const SCRIPT_SEEDS: (u64, u64) = (24, 8);
+/// Number of seeds with kills and every fault, and of seeds in one test; `cargo xtask faults` runs larger ones with real
+/// processes.
+const FAULT_SEEDS: (u64, u64) = (12, 3);
 
 /// The frozen transcripts of a theme, read once.
 type FrozenTranscripts = LazyLock<
@@ -72,6 +77,7 @@ fn main() -> ExitCode {
     let name = "chaos::partial_discovery_after_a_crash".to_owned();
     trials.push(trial(name, survives_partial_discovery));
     script_trials(&mut trials);
+    fault_trials(&mut trials);
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
@@ -282,4 +288,39 @@ async fn scripts_end_as_predicted(first: u64, count: u64) -> CheckResult {
         true => Ok(()),
         false => Err(format!("{races} races beside {determined} determined ends")),
     }
+}
+
+fn fault_trials(trials: &mut Vec<Trial>) {
+    let (seeds, at_once) = FAULT_SEEDS;
+    for first in (0..seeds).step_by(usize::try_from(at_once).unwrap()) {
+        let name = format!("faults::seeds_{first}_to_{}", first + at_once - 1);
+        trials.push(trial(name, move || {
+            survivors_equal_the_model(first..first + at_once)
+        }));
+    }
+}
+
+async fn survivors_equal_the_model(seeds: std::ops::Range<u64>) -> CheckResult {
+    for seed in seeds {
+        let plan = FaultsPlan::of(seed, FaultsSize::SMALL);
+        let report = faults::run(&Target::embedded(), &ControllerHost::InProcess, &plan).await?;
+        let FaultsReport {
+            objects,
+            left,
+            either,
+            kills,
+            ..
+        } = report;
+        if !report.is_right() {
+            let details = [report.violations.as_slice(), &report.stories].concat();
+            return Err(format!("{report}\n{}", details.join("\n")));
+        }
+        // Runs in which nothing happens prove nothing.
+        let faults: usize = report.faults.values().sum();
+        let is_busy = objects > 60 && left > 10 && kills > 0 && faults > 10 && either * 4 < objects;
+        if !is_busy {
+            return Err(format!("too little happens: {report}"));
+        }
+    }
+    Ok(())
 }

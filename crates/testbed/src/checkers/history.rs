@@ -56,11 +56,11 @@ impl KnownKind {
 // === impl StoredObject ===
 
 impl StoredObject {
-    pub(super) fn uid(&self) -> &str {
+    pub fn uid(&self) -> &str {
         self.object["metadata"]["uid"].as_str().unwrap_or_default()
     }
 
-    pub(super) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         self.object["metadata"]["name"].as_str().unwrap_or_default()
     }
 
@@ -70,16 +70,16 @@ impl StoredObject {
             .unwrap_or_default()
     }
 
-    pub(super) fn is_deleting(&self) -> bool {
+    pub fn is_deleting(&self) -> bool {
         self.object["metadata"]["deletionTimestamp"].is_string()
     }
 
-    pub(super) fn owners(&self) -> &[Value] {
+    pub fn owners(&self) -> &[Value] {
         let owners = self.object["metadata"]["ownerReferences"].as_array();
         owners.map_or(&[], Vec::as_slice)
     }
 
-    pub(super) fn finalizers(&self) -> Vec<&str> {
+    pub fn finalizers(&self) -> Vec<&str> {
         let finalizers = self.object["metadata"]["finalizers"].as_array();
         let finalizers = finalizers.into_iter().flatten();
         finalizers.filter_map(Value::as_str).collect()
@@ -165,7 +165,7 @@ impl ObjectHistory {
     }
 
     /// Every version of everything, in its order.
-    pub(super) fn all(&self) -> impl Iterator<Item = &StoredObject> {
+    pub fn all(&self) -> impl Iterator<Item = &StoredObject> {
         self.stored.iter()
     }
 

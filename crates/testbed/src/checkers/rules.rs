@@ -241,6 +241,10 @@ fn finalizers(
         return Err(format!("S4: the finalizer {new} is new"));
     }
     let there = history.before(revision);
+    // A reference that is written later than the deletion may come too late.
+    let mut versions = history.of(before.uid());
+    let orphaning = versions.find(|own| own.is_deleting() && own.finalizers().contains(&ORPHAN));
+    let since = orphaning.map_or(before.revision, |own| own.revision);
     let refers = |stored: &StoredObject, is_counted: fn(&Value) -> bool| {
         let mut owners = stored.owners().iter();
         owners.any(|owner| owner["uid"] == before.uid() && is_counted(owner))
@@ -248,7 +252,11 @@ fn finalizers(
     for gone in held.iter().filter(|finalizer| !after.contains(finalizer)) {
         let (holder, still) = match *gone {
             ORPHAN => {
-                let holder = there.values().find(|stored| refers(stored, |_| true));
+                let holder = there.values().find(|stored| {
+                    let versions = history.of(stored.uid());
+                    let version = versions.take_while(|own| own.revision <= since).last();
+                    refers(stored, |_| true) && version.is_some_and(|own| refers(own, |_| true))
+                });
                 (holder, "refers to it")
             }
             FOREGROUND => {

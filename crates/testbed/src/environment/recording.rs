@@ -37,11 +37,15 @@ pub(super) struct RequestRecording {
 impl Environment {
     /// An environment beside a new embedded server, whose users' requests are recorded. The history begins now.
     pub async fn recorded(ns: &str) -> CheckResult<Self> {
-        let target = Target::embedded();
+        Self::recorded_on(&Target::embedded(), ns).await
+    }
+
+    /// The same on any server.
+    pub async fn recorded_on(target: &Target, ns: &str) -> CheckResult<Self> {
         let recording = RequestRecording::default();
         let users = Wire::new(target.client(), RequestSender::User, &recording.log, None);
         let session = Session::new(target.through(users.client()), ns.to_owned());
-        let env = Self::with_session(session, &target, &ControllerSource::Running).await;
+        let env = Self::with_session(session, target, &ControllerSource::Running).await;
         let env = Self { recording, ..env };
         env.start_history().await?;
         Ok(env)

@@ -185,7 +185,7 @@ async fn a19_a_group_that_flickers_costs_no_object() {
         let is_group = asked.uri.contains("inputs.example.com");
         match minute {
             2 if is_root => RequestFate::Reply(FakeReply::failure(503, "ServiceUnavailable")),
-            3 if is_root => RequestFate::Altered(without_gadgets),
+            3 if is_root => RequestFate::altered(without_gadgets),
             3 if is_group => RequestFate::Reply(FakeReply::text(404, "404 page not found\n")),
             5 if is_root => RequestFate::Reply(FakeReply::text(200, "<html>Welcome</html>")),
             _ => RequestFate::Pass,
