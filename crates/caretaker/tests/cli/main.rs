@@ -8,6 +8,7 @@ mod credentials;
 mod cron;
 mod demo;
 mod failures;
+mod faults;
 mod flags;
 mod gate;
 mod http;

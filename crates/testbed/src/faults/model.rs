@@ -42,7 +42,8 @@ pub enum ReferenceTarget {
     Owner,
     /// No object: the owner never existed, or it is in another namespace.
     Nothing,
-    /// A kind that the server does not serve. A collector has to presume that the owner exists.
+    /// A kind that the server does not serve, or a namespaced owner of a cluster-scoped object. A collector has to presume
+    /// that the owner exists.
     UnknownKind,
 }
 

@@ -279,8 +279,12 @@ impl<'e> UserWorld<'e> {
         let odd = rng.below(100);
         let wanted = [0, 0, 1, 1, 1, 1, 1, 1, 2, 2][rng.below(10)];
         let mut all: Vec<(ModelReference, Value)> = match odd {
-            0 => return self.odd_reference("v9", ReferenceTarget::UnknownKind, rng),
-            1 | 2 => return self.odd_reference("v1", ReferenceTarget::Nothing, rng),
+            0 => return odd_reference("v9", ReferenceTarget::UnknownKind, rng),
+            // A cluster-scoped object cannot say in which namespace its owner would be.
+            1 | 2 if object.namespace.is_empty() => {
+                return odd_reference("v1", ReferenceTarget::UnknownKind, rng);
+            }
+            1 | 2 => return odd_reference("v1", ReferenceTarget::Nothing, rng),
             3 => self.foreign_owner(object, rng).into_iter().collect(),
             _ => Vec::new(),
         };
@@ -290,19 +294,6 @@ impl<'e> UserWorld<'e> {
             all.extend(owner.filter(is_new));
         }
         all.into_iter().unzip()
-    }
-
-    /// A reference to a ConfigMap that never existed, in a version that may not be served.
-    fn odd_reference(
-        &self,
-        version: &str,
-        target: ReferenceTarget,
-        rng: &mut Rng,
-    ) -> (Vec<ModelReference>, Vec<Value>) {
-        let uid = rng.uuid().to_string();
-        let value =
-            json!({"apiVersion": version, "kind": "ConfigMap", "name": "never", "uid": uid});
-        (vec![ModelReference { uid, target }], vec![value])
     }
 
     /// A reference to an object of the other namespace, which does not count.
@@ -353,6 +344,17 @@ impl<'e> UserWorld<'e> {
         };
         Some((model, value))
     }
+}
+
+/// A reference to a ConfigMap that never existed, in a version that may not be served.
+fn odd_reference(
+    version: &str,
+    target: ReferenceTarget,
+    rng: &mut Rng,
+) -> (Vec<ModelReference>, Vec<Value>) {
+    let uid = rng.uuid().to_string();
+    let value = json!({"apiVersion": version, "kind": "ConfigMap", "name": "never", "uid": uid});
+    (vec![ModelReference { uid, target }], vec![value])
 }
 
 /// Whether a reference of an object can lead to an owner.
