@@ -10,7 +10,6 @@ use xtask::bench::{
     REQUEST_BUDGET, TTL_WORKERS,
 };
 use xtask::conformance::{ApiRequest, RandomSchemas, RandomScripts, RestoreRequest, SuiteRequest};
-use xtask::conformance::{ApiRequest, RandomSchemas, RandomScripts, SuiteRequest};
 use xtask::faults::FaultsRequest;
 use xtask::probe::ProbeRequest;
 use xtask::real::{Identity, Options, Role};

@@ -275,7 +275,7 @@ impl OwnershipIndex {
 
     /// An owner lost the orphan finalizer and still exists.
     fn leave_orphaning(&mut self, id: NodeId, uid: &Uid) {
-        if self.unseen_kinds(id).next().is_some() {
+        if self.unseen_kinds(id, self.now).next().is_some() {
             self.left_orphaning.insert(uid.clone(), ());
         }
         self.catch_up.end(id);

@@ -184,7 +184,7 @@ impl<'e> UserWorld<'e> {
         let (model, references) = self.references(&object, rng);
         let patch = json!({"metadata": {"uid": object.uid, "ownerReferences": references}});
         let ask = Ask::merge_patch(self.path(&object), &patch);
-        let answer = self.env.send(ask, &[200, 404, 409]).await?;
+        let answer = self.env.send(ask, &[200, 404, 409, 422]).await?;
         if answer.status == 200 {
             let text = format!("re-parents {} to {}", object.name, shown(&model));
             let is_deleting = answer.body["metadata"]["deletionTimestamp"].is_string();

@@ -14,8 +14,8 @@ use jiff::Timestamp;
 
 use super::OwnershipIndex;
 use super::graph::{NodeId, ObjectFacts};
-use crate::gc::GcKey;
 use crate::gc::standing::kind_name;
+use crate::gc::{GcKey, KIND_WAIT_MAX};
 use crate::runtime::call::{AbsenceProof, ObjectPage};
 use crate::runtime::controller::{FeedProgress, WakeList};
 use crate::runtime::kind::{KindId, KindState};
@@ -33,6 +33,8 @@ pub(crate) const CATCH_UP_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) struct CatchUp {
     /// The highest version that the feed of each kind has shown. None while it lists.
     positions: BTreeMap<KindId, u64>,
+    /// Since when each kind is forbidden. A refusal may pass: a proxy, an expired token, rights that are being changed.
+    forbidden: BTreeMap<KindId, Timestamp>,
     checks: BTreeMap<KindId, KindCheck>,
     owners: BTreeMap<NodeId, OrphaningOwner>,
     last_number: u64,
@@ -114,7 +116,26 @@ impl CatchUp {
     /// Forgets everything about a kind that is not watched any more.
     pub(super) fn forget_kind(&mut self, kind: KindId) {
         self.positions.remove(&kind);
+        self.forbidden.remove(&kind);
         self.checks.remove(&kind);
+    }
+
+    pub(super) fn note_state(&mut self, kind: KindId, state: KindState, now: Timestamp) {
+        match state {
+            KindState::Forbidden => {
+                self.forbidden.entry(kind).or_insert(now);
+            }
+            KindState::Synced => {
+                self.forbidden.remove(&kind);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether a kind has been forbidden for so long that no orphaning owner waits for it.
+    fn is_closed(&self, kind: KindId, now: Timestamp) -> bool {
+        let since = self.forbidden.get(&kind);
+        since.is_some_and(|since| later(*since, KIND_WAIT_MAX) <= now)
     }
 
     pub(super) fn end(&mut self, id: NodeId) {
@@ -210,12 +231,13 @@ impl OwnershipIndex {
         self.catch_up.owners.get(&id).map(|owner| owner.since)
     }
 
-    /// The kinds that have not been seen up to an owner's orphan deletion. A forbidden kind can never be seen.
-    pub(crate) fn unseen_kinds(&self, id: NodeId) -> impl Iterator<Item = KindId> {
+    /// The kinds that have not been seen up to an owner's orphan deletion, except those that have long been forbidden.
+    pub(crate) fn unseen_kinds(&self, id: NodeId, now: Timestamp) -> impl Iterator<Item = KindId> {
         let uid = &self.graph.node(id).uid;
         let states = self.states.iter();
         let unseen = states.filter(move |(kind, state)| {
-            **state != KindState::Forbidden && !self.catch_up.is_seen(**kind, id, uid)
+            let is_closed = **state == KindState::Forbidden && self.catch_up.is_closed(**kind, now);
+            !is_closed && !self.catch_up.is_seen(**kind, id, uid)
         });
         unseen.map(|(kind, _)| *kind)
     }
@@ -223,7 +245,7 @@ impl OwnershipIndex {
     /// The names of all that has not been seen up to an owner's orphan deletion: kinds, and parts of discovery. Kinds that
     /// discovery has just found have no feed yet.
     pub(crate) fn unseen_names(&self, id: NodeId, now: Timestamp) -> Vec<String> {
-        let unseen = self.unseen_kinds(id);
+        let unseen = self.unseen_kinds(id, now);
         let mut names: Vec<String> = unseen.map(|kind| kind_name(self, kind)).collect();
         names.extend(self.catalog.gaps().iter().cloned());
         if names.is_empty() && now < later(self.catalog_since, CATCH_UP_WAIT) {
@@ -332,7 +354,7 @@ impl OwnershipIndex {
 
     fn wake_seen_owners(&self, wake: &mut WakeList<GcKey>) {
         for id in self.catch_up.owners.keys() {
-            if self.unseen_kinds(*id).next().is_none() {
+            if self.unseen_kinds(*id, self.now).next().is_none() {
                 wake.now(self.key(*id));
             }
         }

@@ -23,6 +23,7 @@ impl OwnershipIndex {
                 self.unlisted.remove(&kind);
             }
         }
+        self.catch_up.note_state(kind, state, self.now);
         match state {
             KindState::Gone => {
                 self.states.remove(&kind);
