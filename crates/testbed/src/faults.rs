@@ -191,7 +191,7 @@ async fn settle(
     loop {
         let existing = existing(env, users).await?;
         let deeds = users.with_book(|book| book.deeds.clone());
-        let model = OwnershipModel::of(&deeds, &state.announced());
+        let model = OwnershipModel::of(&deeds, users.excuses(state));
         let findings = findings(&model, &existing);
         let is_wrong = |finding: &EndFinding| finding.fault == EndFault::WrongDelete;
         let is_settled = findings.iter().all(is_wrong);
@@ -263,12 +263,15 @@ fn report(
     host: &ControllerHost,
 ) -> FaultsReport {
     let requests = fleet.env.log().acts();
-    let announced = fleet.state.announced();
+    let excuses = users.excuses(&fleet.state);
+    let unseen = users.names_of(&excuses.dependents);
     let mut violations = violations(history, &requests);
     violations.retain(|why| {
+        let is_announced = excuses.owners.iter().any(|uid| why.contains(uid.as_str()));
+        let mut unseen = unseen.iter();
+        let is_unseen = unseen.any(|name| why.ends_with(&format!(" {name} still refers to it")));
         // A dependent that appears during a foreground deletion may come too late for the owner to wait for it.
-        let is_announced = announced.iter().any(|uid| why.contains(uid.as_str()));
-        !why.ends_with(" still blocks it") && !is_announced
+        !why.ends_with(" still blocks it") && !is_announced && !is_unseen
     });
     let lines = users.with_book(|book| book.lines.clone());
     let records = RunRecords {
@@ -297,7 +300,7 @@ fn report(
             .filter(|uid| end.existing.contains_key(*uid))
             .count(),
         either: end.model.uids().filter(is_race).count(),
-        announced: announced.len(),
+        announced: excuses.owners.len(),
         faults: fleet.state.counts(),
         kills: fleet.kills.load(Ordering::Relaxed),
         exits: fleet.exits.load(Ordering::Relaxed),

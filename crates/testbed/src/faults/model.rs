@@ -60,12 +60,20 @@ pub enum ExpectedFate {
 #[derive(Debug, Default)]
 pub struct OwnershipModel {
     objects: BTreeMap<String, DeedObject>,
-    /// Owners that were deleted with `Orphan` and for which the release was announced as incomplete.
-    excused: BTreeSet<String>,
+    excuses: OrphanExcuses,
     /// Objects that a collector may delete.
     may_go: BTreeSet<String>,
     /// Objects that a collector has to delete.
     must_go: BTreeSet<String>,
+}
+
+/// Where an `Orphan` deletion promises nothing, by uid.
+#[derive(Clone, Debug, Default)]
+pub struct OrphanExcuses {
+    /// Owners whose release was announced as incomplete.
+    pub owners: BTreeSet<String>,
+    /// Dependents of kinds of which an empty list was served: a new process cannot know of them.
+    pub dependents: BTreeSet<String>,
 }
 
 #[derive(Debug, Default)]
@@ -91,11 +99,11 @@ enum OwnerOutlook {
 // === impl OwnershipModel ===
 
 impl OwnershipModel {
-    pub fn of(deeds: &[UserDeed], excused: &BTreeSet<String>) -> Self {
+    pub fn of(deeds: &[UserDeed], excuses: OrphanExcuses) -> Self {
         let mut deeds: Vec<&UserDeed> = deeds.iter().collect();
         deeds.sort_by_key(|deed| deed.revision);
         let mut model = Self {
-            excused: excused.clone(),
+            excuses,
             ..Self::default()
         };
         for deed in deeds {
@@ -132,9 +140,9 @@ impl OwnershipModel {
 
     /// The objects that were being deleted at a time when no owner of theirs could be lost.
     pub fn condemned_wrongly(&self) -> impl Iterator<Item = &str> {
-        let objects = self.objects.iter().filter(|(_, object)| {
+        let objects = self.objects.iter().filter(|(uid, object)| {
             let before = object.condemned.as_ref();
-            before.is_some_and(|(references, written)| !self.is_collectable(references, *written))
+            before.is_some_and(|(references, at)| !self.is_collectable(uid, references, *at))
         });
         objects.map(|(uid, _)| uid.as_str())
     }
@@ -144,7 +152,7 @@ impl OwnershipModel {
         loop {
             let new = self.objects.iter().filter(|(uid, object)| {
                 let is_new = !self.may_go.contains(uid.as_str());
-                is_new && self.is_collectable(&object.references, object.written)
+                is_new && self.is_collectable(uid, &object.references, object.written)
             });
             let new: Vec<String> = new.map(|(uid, _)| uid.clone()).collect();
             if new.is_empty() {
@@ -160,7 +168,7 @@ impl OwnershipModel {
             let new = self.objects.iter().filter(|(uid, object)| {
                 let mut outlooks = object.references.iter();
                 let is_lost = |own: &ModelReference| {
-                    let outlook = self.outlook(own, object.written);
+                    let outlook = self.outlook(uid, own, object.written);
                     outlook == OwnerOutlook::Lost || self.is_collected(&certain, own)
                 };
                 let is_owned = !object.references.is_empty();
@@ -182,15 +190,15 @@ impl OwnershipModel {
     }
 
     /// Whether there can be a moment when all owners are lost.
-    fn is_collectable(&self, references: &[ModelReference], written: u64) -> bool {
-        let outlooks = references.iter().map(|own| self.outlook(own, written));
+    fn is_collectable(&self, uid: &str, references: &[ModelReference], written: u64) -> bool {
+        let outlooks = references.iter().map(|own| self.outlook(uid, own, written));
         let outlooks: Vec<OwnerOutlook> = outlooks.collect();
         let is_lost =
             |own: &OwnerOutlook| matches!(own, OwnerOutlook::Lost | OwnerOutlook::MayBeLost);
         outlooks.iter().any(is_lost) && !outlooks.contains(&OwnerOutlook::Stays)
     }
 
-    fn outlook(&self, reference: &ModelReference, written: u64) -> OwnerOutlook {
+    fn outlook(&self, uid: &str, reference: &ModelReference, written: u64) -> OwnerOutlook {
         let owner = match reference.target {
             ReferenceTarget::Nothing => return OwnerOutlook::Lost,
             ReferenceTarget::UnknownKind => return OwnerOutlook::Stays,
@@ -209,7 +217,8 @@ impl OwnershipModel {
             Some((at, _)) => {
                 let is_switched = !owner.deletes.iter().all(is_orphan);
                 let is_late = *at < written;
-                let is_excused = self.excused.contains(&reference.uid);
+                let is_excused = self.excuses.owners.contains(&reference.uid)
+                    || self.excuses.dependents.contains(uid);
                 match may_go || is_switched || is_late || is_excused {
                     true => OwnerOutlook::MayBeLost,
                     false => OwnerOutlook::Orphans,
@@ -289,7 +298,7 @@ mod tests {
 
     /// A letter for each object, in the order of their uids: stays, goes, or either.
     fn letters(words: &str) -> String {
-        let model = OwnershipModel::of(&deeds(words), &BTreeSet::new());
+        let model = OwnershipModel::of(&deeds(words), OrphanExcuses::default());
         let letter = |uid| match model.fate(uid) {
             ExpectedFate::Stays => 's',
             ExpectedFate::Goes => 'g',
@@ -338,7 +347,7 @@ mod tests {
     #[test]
     fn a_deletion_without_a_lost_owner_is_wrong() {
         let wrong = |words| {
-            let model = OwnershipModel::of(&deeds(words), &BTreeSet::new());
+            let model = OwnershipModel::of(&deeds(words), OrphanExcuses::default());
             model.condemned_wrongly().count()
         };
         assert_eq!(wrong("a b c<a =a !c<b"), 0);
@@ -347,9 +356,17 @@ mod tests {
     }
 
     #[test]
-    fn an_announced_release_excuses_what_follows() {
-        let excused = BTreeSet::from(["a".to_owned()]);
-        let model = OwnershipModel::of(&deeds("a b<a ~a"), &excused);
-        assert_eq!(model.fate("b"), ExpectedFate::Either);
+    fn an_announced_release_and_an_empty_list_excuse_what_follows() {
+        let fate_of_b = |owners: &[&str], dependents: &[&str]| {
+            let set = |uids: &[&str]| uids.iter().map(ToString::to_string).collect();
+            let excuses = OrphanExcuses {
+                owners: set(owners),
+                dependents: set(dependents),
+            };
+            OwnershipModel::of(&deeds("a b<a ~a"), excuses).fate("b")
+        };
+        assert_eq!(fate_of_b(&[], &["a"]), ExpectedFate::Stays);
+        assert_eq!(fate_of_b(&["a"], &[]), ExpectedFate::Either);
+        assert_eq!(fate_of_b(&[], &["b"]), ExpectedFate::Either);
     }
 }

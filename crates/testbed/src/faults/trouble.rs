@@ -27,6 +27,16 @@ const MAY_REMAIN: &str = "DependentsMayRemain";
 /// One in this number of lists is a lie, in seeds that lie.
 const LIES_ONE_IN: usize = 3;
 
+/// The resources of the users' objects.
+const RESOURCES: [&str; 6] = [
+    "configmaps",
+    "secrets",
+    "serviceaccounts",
+    "leases",
+    "gadgets",
+    "widgets",
+];
+
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FaultKind {
@@ -63,6 +73,8 @@ pub struct FaultMix {
     watches_one_in: usize,
     others_one_in: usize,
     pub lies: bool,
+    /// The resources of which empty lists are served, in seeds that lie.
+    emptied: [&'static str; 2],
 }
 
 /// What the injectors of a run share.
@@ -74,6 +86,8 @@ pub(super) struct TroubleState {
     announced: Mutex<BTreeSet<String>>,
     /// The first list of each collection, which stale answers repeat.
     first_lists: Mutex<BTreeMap<String, FakeReply>>,
+    /// The collections of which an empty list was served.
+    emptied: Mutex<BTreeSet<String>>,
 }
 
 /// Draws the faults of one process.
@@ -91,7 +105,9 @@ impl FaultMix {
             .into_iter()
             .filter(|_| rng.below(3) > 0)
             .collect();
+        let emptied = [RESOURCES[rng.below(3)], RESOURCES[3 + rng.below(3)]];
         Self {
+            emptied,
             kinds: drawn.into_iter().collect(),
             effects_one_in: 3 + rng.below(10),
             watches_one_in: 1 + rng.below(4),
@@ -121,6 +137,20 @@ impl TroubleState {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
+    }
+
+    /// The paths of the collections of which an empty list was served.
+    pub(super) fn emptied(&self) -> BTreeSet<String> {
+        self.emptied
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    fn note_emptied(&self, path: &str) {
+        self.count(FaultKind::EmptyList);
+        let mut emptied = self.emptied.lock().unwrap_or_else(PoisonError::into_inner);
+        emptied.insert(path.to_owned());
     }
 
     fn count(&self, kind: FaultKind) {
@@ -232,7 +262,8 @@ impl TroubleInjector {
     /// Answers a list with an older one or with an empty one, or remembers it.
     fn lie(&mut self, path: String) -> RequestFate {
         let is_lie = self.rng.below(LIES_ONE_IN) == 0;
-        let is_stale = self.rng.below(2) == 0;
+        let can_be_empty = self.mix.emptied.iter().any(|own| path.ends_with(own));
+        let is_stale = !can_be_empty || self.rng.below(2) == 0;
         let is_old = self.rng.below(2) == 0;
         let state = self.state.clone();
         RequestFate::altered(move |reply| {
@@ -247,7 +278,7 @@ impl TroubleInjector {
                     first
                 }
                 (true, false) => {
-                    state.count(FaultKind::EmptyList);
+                    state.note_emptied(&path);
                     emptied(if is_old { first } else { reply })
                 }
             }

@@ -3,6 +3,7 @@
 //! Their requests go to the server directly and meet no fault. [`UserBook`] holds the requests that the server accepted,
 //! which is all that the model knows, and a line of text for every request.
 
+use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -11,7 +12,8 @@ use http::Method;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::model::{ModelReference, ReferenceTarget, UserAct, UserDeed};
+use super::model::{ModelReference, OrphanExcuses, ReferenceTarget, UserAct, UserDeed};
+use super::trouble::TroubleState;
 use crate::case::CheckResult;
 use crate::checkers::KnownKind;
 use crate::environment::Environment;
@@ -89,6 +91,32 @@ impl<'e> UserWorld<'e> {
     /// Works with the book; never held across an await.
     pub(super) fn with_book<T>(&self, work: impl FnOnce(&mut UserBook) -> T) -> T {
         work(&mut self.book.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Where an orphan deletion promises nothing.
+    pub(super) fn excuses(&self, state: &TroubleState) -> OrphanExcuses {
+        let emptied = state.emptied();
+        let is_emptied = |object: &&KnownObject| {
+            emptied.contains(&self.kinds[object.kind].resource.everywhere())
+        };
+        let dependents = self.with_book(|book| {
+            let unseen = book.objects.iter().filter(is_emptied);
+            unseen.map(|object| object.uid.clone()).collect()
+        });
+        OrphanExcuses {
+            owners: state.announced(),
+            dependents,
+        }
+    }
+
+    pub(super) fn names_of(&self, uids: &BTreeSet<String>) -> BTreeSet<String> {
+        self.with_book(|book| {
+            let named = book
+                .objects
+                .iter()
+                .filter(|object| uids.contains(&object.uid));
+            named.map(|object| object.name.clone()).collect()
+        })
     }
 
     /// One user: creates `objects` objects, then sends `steps` random requests with pauses of up to `pause_max`.

@@ -63,8 +63,12 @@ struct KindCheck {
     unknown: BTreeSet<Uid>,
     /// The last owner that was orphaning at the last answer. A list that begins afterwards was requested later.
     answered: u64,
+    /// The version that the feed had shown at the last answer. A list that begins afterwards is not older.
+    position: Option<u64>,
     /// When the last list ended.
     ended: Option<Timestamp>,
+    /// Whether the last list was older than what the feed had shown before, so that it counts for nothing.
+    is_stale: bool,
     current: Option<CurrentList>,
 }
 
@@ -73,6 +77,8 @@ struct KindCheck {
 struct CurrentList {
     /// The last owner that was certainly orphaning when the list was requested.
     covers: u64,
+    /// The version that the feed had certainly shown when the list was requested.
+    shown: Option<u64>,
     revision: Option<u64>,
     /// The last owner that was orphaning when the first page was read.
     searched: u64,
@@ -154,6 +160,16 @@ impl KindCheck {
         let is_newer = self.revision.zip(owner.revision);
         let is_newer = is_newer.is_some_and(|(listed, own)| own <= listed);
         owner.number <= self.checked || (is_newer && owner.number <= self.searched)
+    }
+}
+
+// === impl CurrentList ===
+
+impl CurrentList {
+    /// Whether a server that lags, or a proxy, has served an old list.
+    fn is_stale(&self) -> bool {
+        let versions = self.revision.zip(self.shown);
+        versions.is_some_and(|(listed, shown)| listed < shown)
     }
 }
 
@@ -276,8 +292,9 @@ impl OwnershipIndex {
             Some(KindCheck {
                 ended: Some(ended),
                 unknown,
+                is_stale,
                 ..
-            }) if !unknown.is_empty() => match later(*ended, CATCH_UP_INTERVAL) {
+            }) if *is_stale || !unknown.is_empty() => match later(*ended, CATCH_UP_INTERVAL) {
                 at if at > now => CheckStep::At(at),
                 _ => CheckStep::Page(None),
             },
@@ -297,11 +314,14 @@ impl OwnershipIndex {
         let last_number = self.catch_up.last_number;
         let check = self.catch_up.checks.entry(kind).or_default();
         let covers = std::mem::replace(&mut check.answered, last_number);
+        let position = self.catch_up.positions.get(&kind).copied();
+        let shown = std::mem::replace(&mut check.position, position);
         let mut list = match (asked, check.current.take()) {
             (Some(asked), Some(list)) if list.token.as_deref() == Some(asked) => list,
             (Some(_), _) => return,
             (None, _) => CurrentList {
                 covers,
+                shown,
                 revision: page.revision.number(),
                 searched: last_number,
                 unknown: BTreeSet::new(),
@@ -314,11 +334,15 @@ impl OwnershipIndex {
             check.current = Some(list);
             return;
         }
+        check.ended = Some(self.now);
+        check.is_stale = list.is_stale();
+        if check.is_stale {
+            return;
+        }
         check.checked = list.covers;
         check.revision = list.revision;
         check.searched = list.searched;
         check.unknown = list.unknown;
-        check.ended = Some(self.now);
         self.wake_seen_owners(wake);
     }
 
