@@ -26,6 +26,11 @@ pub use documents::{BadDocument, GroupVersion, RootDocument, assemble, read_reso
 const ACCEPT: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
 
+/// The root of the core group.
+const CORE_ROOT: &str = "/api";
+/// The root of all other groups.
+const GROUPS_ROOT: &str = "/apis";
+
 /// The longest wait for one document.
 const DOCUMENT_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -144,7 +149,7 @@ impl DiscoveryReader {
     /// Runs one round. Never an error: the result says which documents failed. `None` if the last round read everything
     /// and nothing has changed since.
     pub async fn round(&mut self, client: &kube::Client) -> Option<DiscoveryResult> {
-        let [core, groups] = ["/api", "/apis"];
+        let [core, groups] = [CORE_ROOT, GROUPS_ROOT];
         let (core_answer, groups_answer) = futures::join!(
             root(client, core, self.roots.get(core)),
             root(client, groups, self.roots.get(groups))
@@ -197,25 +202,36 @@ impl DiscoveryReader {
 // === impl DiscoveryGaps ===
 
 impl DiscoveryGaps {
-    /// The paths of the documents that failed, without those of which a kind is known: its feed goes on.
+    /// The paths of the documents that failed, without those whose kinds are known: their feeds go on. `kinds` are those to
+    /// continue with, `before` are the kinds and gaps before this round. A gap stays while its root fails, and a kind that
+    /// is left out because it has never synced is one more gap.
     #[must_use]
-    pub fn unknown(&self, kinds: &[ApiKind]) -> Vec<String> {
+    pub fn unknown(&self, kinds: &[ApiKind], before: &KindCatalog) -> Vec<String> {
         let has = |is: &dyn Fn(&ApiKind) -> bool| kinds.iter().any(is);
         let core = self.core && !has(&|kind| kind.group.is_empty());
         let groups = self.groups && !has(&|kind| !kind.group.is_empty());
-        let roots = [(core, "/api"), (groups, "/apis")].into_iter();
+        let roots = [(core, CORE_ROOT), (groups, GROUPS_ROOT)].into_iter();
         let roots = roots.filter(|(is_unknown, _)| *is_unknown);
         let unread = self.group_versions.iter().filter(|(group, version)| {
             !has(&|kind| kind.group == *group && kind.versions.contains(version))
         });
-        let unread = unread.map(|(group, version)| match &**group {
-            "" => format!("/api/{version}"),
-            group => format!("/apis/{group}/{version}"),
+        let unread = unread.map(|(group, version)| document_path(group, version));
+        let left_out = before.iter().map(|(_, kind)| kind).filter(|kind| {
+            let is_same = |own: &ApiKind| own.group == kind.group && own.resource == kind.resource;
+            self.covers(kind) && !has(&is_same)
         });
-        roots
-            .map(|(_, path)| path.to_owned())
-            .chain(unread)
-            .collect()
+        let left_out = left_out.map(|kind| document_path(&kind.group, &kind.version));
+        let still = before.gaps().iter().filter(|gap| self.has_unread_root(gap));
+        let all = roots.map(|(_, path)| path.to_owned()).chain(unread);
+        let all: BTreeSet<String> = all.chain(left_out).chain(still.cloned()).collect();
+        all.into_iter().collect()
+    }
+
+    /// Whether the root of a document failed, so that it is not known whether the document is served.
+    fn has_unread_root(&self, path: &str) -> bool {
+        let root = path.split('/').nth(1).map(|root| format!("/{root}"));
+        let is = |name: &str| root.as_deref() == Some(name);
+        self.core && is(CORE_ROOT) || self.groups && is(GROUPS_ROOT)
     }
 
     /// Whether a kind, in its known version, may be served although the round did not find it.
@@ -244,10 +260,7 @@ async fn complete(
         RootDocument::Names(names) => names,
     };
     let asked = futures::stream::iter(names).map(|name| async move {
-        let path = match &name {
-            (group, version) if group.is_empty() => format!("/api/{version}"),
-            (group, version) => format!("/apis/{group}/{version}"),
-        };
+        let path = document_path(&name.0, &name.1);
         let answer = resources(client, &path, &name).await;
         (name, answer)
     });
@@ -263,6 +276,14 @@ async fn complete(
         }
     }
     kinds
+}
+
+/// The path of the document about a group version.
+fn document_path(group: &str, version: &str) -> String {
+    match group {
+        "" => format!("{CORE_ROOT}/{version}"),
+        group => format!("{GROUPS_ROOT}/{group}/{version}"),
+    }
 }
 
 fn note(found: &mut DiscoveryResult, error: DiscoveryError) {

@@ -82,7 +82,7 @@ pub struct KindCatalog {
     served: BTreeMap<GroupVersionKind, KindMeaning>,
     /// The last resource of each group, version and kind that was served once and is not served now.
     retired: BTreeMap<GroupVersionKind, RetiredKind>,
-    /// The parts of discovery that could not be read, as paths such as `/apis`, and of which no kind is known.
+    /// The parts of discovery that could not be read, as paths such as `/apis`, and of which some kinds are not known.
     gaps: Vec<String>,
 }
 

@@ -235,3 +235,26 @@ fn kinds_of_a_failed_group_stay_if_they_have_synced() {
     rootless.failed.groups = true;
     assert_eq!(go(&rootless), ["pods v1 v1", "deployments.apps apps/v1 v1"]);
 }
+
+/// A random run behind a proxy found it: a kind was dropped before its first list, because `/apis` failed in the second
+/// round. Other groups were known, so nothing was reported as unread.
+#[test]
+fn a_kind_that_is_left_out_because_its_root_failed_is_a_gap() {
+    let pods = kind("", "pods", &["v1"]);
+    let leases = kind("coordination.k8s.io", "leases", &["v1"]);
+    let widgets = kind("x", "widgets", &["v1"]);
+    let all = [pods.clone(), leases, widgets];
+    let known = KindCatalog::default().with(all.clone());
+    let synced = |id: KindId| known.get(id).is_some_and(|kind| &*kind.group != "x");
+    let mut rootless = found(&[&pods], &[]);
+    rootless.failed.groups = true;
+    let kinds = merge(&rootless, &known, synced).unwrap();
+    let gaps = rootless.failed.unknown(&kinds, &known);
+    assert_eq!(gaps, ["/apis/x/v1"]);
+    // The gap stays while the root fails.
+    let next = known.with(kinds.clone()).with_gaps(gaps.clone());
+    assert_eq!(rootless.failed.unknown(&kinds, &next), gaps);
+    let mut coreless = found(&[&all[1], &all[2]], &[]);
+    coreless.failed.core = true;
+    assert_eq!(coreless.failed.unknown(&all, &next), [""; 0]);
+}

@@ -259,7 +259,7 @@ impl FeedCoordinator {
         self.report(error, has_failed);
         match merge(found, &self.catalog, |id| self.states.has_synced(id)) {
             Some(kinds) => {
-                let gaps = found.failed.unknown(&kinds);
+                let gaps = found.failed.unknown(&kinds, &self.catalog);
                 self.accept(self.catalog.with(kinds).with_gaps(gaps));
             }
             None => self.states.count_sync_error(),
