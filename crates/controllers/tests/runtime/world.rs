@@ -20,7 +20,7 @@ use futures::{Stream, StreamExt as _};
 use http::{Request, Response};
 use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt as _, Full, StreamBody};
+use http_body_util::{BodyExt, Full, StreamBody};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -302,7 +302,7 @@ impl Service<Request<kube::client::Body>> for FaultyService {
             let answer = (uri, response.status().as_u16());
             wire.lock().unwrap().answered.push(answer);
             let Some(alter) = alter else {
-                return Ok(response.map(|body| body.boxed_unsync()));
+                return Ok(response.map(BodyExt::boxed_unsync));
             };
             let (mut parts, body) = response.into_parts();
             // The tag of another document.

@@ -190,7 +190,7 @@ impl<'e> UserWorld<'e> {
             book.objects.push(KnownObject {
                 uid: uid.clone(),
                 ..object
-            })
+            });
         });
         self.accepted(
             &uid,
