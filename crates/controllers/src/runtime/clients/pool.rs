@@ -118,6 +118,7 @@ struct PooledConnection {
     generation: u64,
     sender: ConnectionSender,
     streams: usize,
+    was_used: bool,
     /// Whether a response has arrived.
     is_proven: bool,
     idle_since: Instant,
@@ -334,6 +335,7 @@ impl PoolShared {
             generation: tls.generation,
             sender,
             streams: 0,
+            was_used: false,
             is_proven: false,
             idle_since: Instant::now(),
             fate,
@@ -442,10 +444,11 @@ impl PoolState {
         connections.find(|connection| connection.id == id)
     }
 
-    /// A connection ended. One that never brought a response counts as a failed attempt: the server accepts connections
-    /// and closes them.
+    /// A connection ended. One that got a request and never brought a response counts as a failed attempt: the server
+    /// accepts connections and closes them.
     fn end(&mut self, id: u64) {
-        if self.find(id).is_some_and(|ended| !ended.is_proven) {
+        let ended = self.find(id);
+        if ended.is_some_and(|ended| ended.was_used && !ended.is_proven) {
             self.failures = self.failures.saturating_add(1);
         }
         self.connections.retain(|connection| connection.id != id);
@@ -469,6 +472,7 @@ impl PooledConnection {
     /// Reserves a stream.
     fn take(&mut self, shared: &Arc<PoolShared>) -> (StreamSender, StreamSlot) {
         self.streams += 1;
+        self.was_used = true;
         let slot = StreamSlot {
             shared: Arc::downgrade(shared),
             id: self.id,
