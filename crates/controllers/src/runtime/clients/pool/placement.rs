@@ -11,9 +11,10 @@ use super::ConnectionPurpose;
 const WATCHES_PREFERRED: usize = 32;
 /// Connections over which watches are spread. Beyond this, connections are filled up to the server's limit first.
 const WATCH_SPREAD: usize = 4;
-/// Requests in flight per connection before another one is opened.
-const REQUESTS_PREFERRED: usize = 8;
-/// Connections over which requests are spread. Measured against kube-apiserver; see docs/adr/006-http2-pool.md.
+/// Requests in flight per connection before another one is opened. With fewer, 20 workers are slower on kube-apiserver,
+/// because fewer frames share a write; docs/adr/006-http2-pool.md has the figures.
+const REQUESTS_PREFERRED: usize = 16;
+/// Connections over which requests are spread. One or two are too few for 100 workers.
 const REQUEST_SPREAD: usize = 4;
 /// Connections that are opened at the same time while the server answers.
 const ATTEMPTS_MAX: usize = 8;
