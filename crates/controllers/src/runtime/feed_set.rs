@@ -23,7 +23,7 @@ use super::metrics::ControllerMetrics;
 use super::record::RecordView;
 use coordinator::{FeedCoordinator, SetCommand};
 
-pub(crate) use feed_states::FeedStates;
+pub(crate) use feed_states::{FeedStates, ServerTrouble};
 
 /// How many changes a subscriber may be behind before feeds wait for it: a few turns of a driver.
 const CHANGES_AHEAD: usize = 1024;

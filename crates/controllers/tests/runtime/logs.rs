@@ -344,6 +344,30 @@ async fn a_refused_list_is_logged_with_kind_and_message() {
     );
 }
 
+#[tokio::test(start_paused = true)]
+async fn refused_credentials_are_logged_once() {
+    let (log, _guard) = CapturedLog::start(Level::WARN);
+    let world = world::FeedWorld::with(|world| {
+        world.rule("unauthorized", |uri| {
+            let is_list = uri.contains("/configmaps") || uri.contains("/secrets");
+            is_list.then(|| world::FakeReply::Text(401, refusal(401, "Unauthorized")))
+        });
+    });
+    let kinds = [("", "configmaps"), ("", "secrets")];
+    let _recorder = world.kinds(&kinds, RecordView::Metadata);
+    sleep(Duration::from_secs(300)).await;
+    for (group, resource) in kinds {
+        let state = world.state(group, resource);
+        assert_eq!(state, Some(KindState::Forbidden), "{resource}");
+    }
+    let lines = log.lines(&["WARN"]);
+    assert_eq!(lines.len(), 1, "{lines:#?}");
+    assert!(
+        lines[0].contains("API server refuses the credentials"),
+        "{lines:?}"
+    );
+}
+
 /// One line stands for all kinds: an operator needs no line for each of them.
 #[tokio::test]
 async fn a_server_that_goes_away_is_logged_once() {

@@ -11,6 +11,7 @@ use kube::client::Body;
 
 use super::super::clients::is_stream_error;
 use super::super::effects::{described, reason, retry_after, shortened};
+use super::super::feed_set::ServerTrouble;
 use super::super::kind::ApiKind;
 use super::super::record::{RecordView, Revision};
 use super::FeedSetup;
@@ -204,6 +205,19 @@ fn escaped(text: &str) -> String {
         }
     }
     escaped
+}
+
+// === impl FeedError ===
+
+impl FeedError {
+    /// The trouble that requests for other kinds have as well.
+    pub(super) fn server_trouble(&self) -> Option<ServerTrouble> {
+        match self {
+            Self::Connect(_) => Some(ServerTrouble::Unreachable),
+            Self::Refused { status: 401, .. } => Some(ServerTrouble::Unauthorized),
+            _ => None,
+        }
+    }
 }
 
 // === impl WatchLines ===

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::super::controller::ObservedChange;
-use super::super::feed_set::FeedStates;
+use super::super::feed_set::{FeedStates, ServerTrouble};
 use super::super::kind::{ApiKind, KindId, KindState};
 use super::super::metrics::ControllerMetrics;
 use super::super::record::RecordView;
@@ -60,8 +60,8 @@ pub(crate) struct FeedTask {
     outputs: Vec<FeedOutput>,
     /// The last failure, for the log.
     last_error: String,
-    /// Whether the last request could not connect to the server.
-    is_unreachable: bool,
+    /// The trouble of the last request with the server, whatever its kind.
+    server_trouble: Option<ServerTrouble>,
     /// When a lasting refusal is logged again.
     reports: ReportInterval,
     /// The time at which the feed ends; `None` while it is wanted.
@@ -99,7 +99,7 @@ impl FeedTask {
             listeners: Vec::new(),
             outputs: Vec::new(),
             last_error: String::new(),
-            is_unreachable: false,
+            server_trouble: None,
             reports: ReportInterval::default(),
             leaves: None,
         }
@@ -129,14 +129,10 @@ impl FeedTask {
     /// Passes an event to the feed and returns its next action; `None` if the interrupted action is to be repeated.
     async fn take(&mut self, happened: FeedEvent) -> Option<FeedAction> {
         match &happened {
-            FeedEvent::Page(Err(FeedError::Connect(_)))
-            | FeedEvent::Watch(Err(FeedError::Connect(_))) => self.is_unreachable = true,
-            FeedEvent::Page(_) | FeedEvent::Watch(_) => {
-                self.is_unreachable = false;
-                if self.setup.states.set_reached() {
-                    tracing::info!("API server is reachable again");
-                }
+            FeedEvent::Page(Err(error)) | FeedEvent::Watch(Err(error)) => {
+                self.note_answer(error.server_trouble());
             }
+            FeedEvent::Page(Ok(_)) | FeedEvent::Watch(Ok(_)) => self.note_answer(None),
             FeedEvent::Command(_) | FeedEvent::Due => {}
         }
         Some(match happened {
@@ -314,6 +310,14 @@ impl FeedTask {
         }
     }
 
+    /// Takes note of the trouble of a request with the server. Trouble is logged with the state of the kind.
+    fn note_answer(&mut self, trouble: Option<ServerTrouble>) {
+        self.server_trouble = trouble;
+        if trouble.is_none() && self.setup.states.set_server_trouble(None).is_some() {
+            tracing::info!("API server answers again");
+        }
+    }
+
     /// A refusal that lasts is logged again at growing intervals: a right is missing, and time alone does not mend that. A
     /// server that is away is logged once per kind, because it is reported for all kinds elsewhere.
     fn log_lasting_refusal(&mut self, error: &FeedError) {
@@ -340,14 +344,8 @@ impl FeedTask {
             }
         }
         match state {
-            // One line stands for all kinds.
-            KindState::Failing(_) if self.is_unreachable => {
-                if self.setup.states.set_unreachable() {
-                    tracing::warn!(
-                        error,
-                        "cannot reach the API server; all kinds retry with backoff"
-                    );
-                }
+            KindState::Failing(_) | KindState::Forbidden if self.server_trouble.is_some() => {
+                self.log_server_trouble();
             }
             KindState::Failing(_) => {
                 tracing::warn!(%kind, error, "cannot list or watch; retrying with backoff");
@@ -364,6 +362,25 @@ impl FeedTask {
             KindState::Syncing(_) | KindState::Gone => {
                 tracing::debug!(%kind, ?state, "kind state changed");
             }
+        }
+    }
+
+    /// Logs trouble that all kinds have, unless a feed did already.
+    fn log_server_trouble(&self) {
+        let (trouble, error) = (self.server_trouble, self.last_error.as_str());
+        if self.setup.states.set_server_trouble(trouble) == trouble {
+            return;
+        }
+        if trouble == Some(ServerTrouble::Unauthorized) {
+            tracing::warn!(
+                error,
+                "API server refuses the credentials; all kinds retry with backoff"
+            );
+        } else {
+            tracing::warn!(
+                error,
+                "cannot reach the API server; all kinds retry with backoff"
+            );
         }
     }
 

@@ -2,7 +2,7 @@
 //! access.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
@@ -16,12 +16,21 @@ pub(crate) struct FeedStates {
     states: Mutex<BTreeMap<KindId, FeedState>>,
     sync_errors: AtomicU64,
     unreadable: AtomicU64,
-    /// Whether a feed could not connect to the server since the last answer.
-    is_unreachable: AtomicBool,
+    /// The trouble that all feeds have, since a request of a feed last succeeded or was refused for its kind alone.
+    server_trouble: Mutex<Option<ServerTrouble>>,
     /// Why discovery fails, and since when.
     discovery_trouble: Mutex<Option<(Timestamp, String)>>,
     /// Set when discovery should run soon. Setting it twice is one request.
     discovery: Notify,
+}
+
+/// Trouble with the server that concerns all kinds alike, so that one line of the log stands for all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ServerTrouble {
+    /// The server cannot be reached.
+    Unreachable,
+    /// The server refuses the credentials.
+    Unauthorized,
 }
 
 /// The state of one feed.
@@ -112,14 +121,14 @@ impl FeedStates {
         self.unreadable.load(Ordering::Relaxed)
     }
 
-    /// A feed could not connect to the server. Returns whether it is the first one since the last answer.
-    pub(crate) fn set_unreachable(&self) -> bool {
-        !self.is_unreachable.swap(true, Ordering::Relaxed)
-    }
-
-    /// A feed got an answer. Returns whether it is the first one after a failure to connect.
-    pub(crate) fn set_reached(&self) -> bool {
-        self.is_unreachable.swap(false, Ordering::Relaxed)
+    /// Takes note of the trouble of a request with the server, or of an answer without such trouble. Returns the trouble
+    /// before it.
+    pub(crate) fn set_server_trouble(
+        &self,
+        trouble: Option<ServerTrouble>,
+    ) -> Option<ServerTrouble> {
+        let known = self.server_trouble.lock();
+        std::mem::replace(&mut *known.unwrap_or_else(PoisonError::into_inner), trouble)
     }
 
     pub(crate) fn request_discovery(&self) {
