@@ -53,7 +53,7 @@ const EARLY_SEEDS: (u64, u64) = (200, 25);
 const SCRIPT_SEEDS: (u64, u64) = (24, 8);
 /// Number of seeds with kills and every fault, and of seeds in one test; `cargo xtask faults` runs larger ones with real
 /// processes.
-const FAULT_SEEDS: (u64, u64) = (48, 6);
+const FAULT_SEEDS: (u64, u64) = (42, 6);
 
 /// The frozen transcripts of a theme, read once.
 type FrozenTranscripts = LazyLock<
