@@ -342,7 +342,7 @@ async fn the_handle_shows_how_long_work_has_been_waiting() {
     let deletes = r#"caretaker_deletes_total{controller="toy-controller",group="",resource="configmaps",policy="background",result="deleted"} 2"#;
     let requests = r#"rest_client_requests_total{method="DELETE",code="200"} 2"#;
     let depth = r#"workqueue_depth{name="toys"} 0"#;
-    let slots = r#"caretaker_request_slots{controller="toy-controller"} 20"#;
+    let slots = r#"caretaker_request_slots{controller="toy-controller"} 1"#;
     for line in [deletes, requests, depth, slots] {
         assert!(text.lines().any(|own| own == line), "{line}\n{text}");
     }

@@ -28,9 +28,15 @@ fn expired() -> String {
 
 /// A page with all objects.
 fn page(revision: u64, names: &[&str]) -> FakeReply {
-    let items = names.iter().map(|name| {
+    let items: Vec<(&str, u64)> = names.iter().map(|name| (*name, 3)).collect();
+    page_of(revision, &items)
+}
+
+/// A list of objects with their versions.
+fn page_of(revision: u64, items: &[(&str, u64)]) -> FakeReply {
+    let items = items.iter().map(|(name, version)| {
         json!({"metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}"),
-            "resourceVersion": "3"}})
+            "resourceVersion": version.to_string()}})
     });
     let list = json!({"kind": "PartialObjectMetadataList",
         "metadata": {"resourceVersion": revision.to_string()}, "items": items.collect::<Vec<_>>()});
@@ -151,7 +157,7 @@ async fn a_stale_list_is_checked_and_freezes_nothing() {
             vec![
                 list_by_watch(&["a", "b"], 40, &more, StreamEnd::Hang),
                 page(30, &["a", "old"]),
-                page(51, &["a", "c"]),
+                page_of(51, &[("a", 3), ("c", 50)]),
                 FakeReply::Lines(vec![line("MODIFIED", "c", 52)], StreamEnd::Hang),
             ],
         );
