@@ -95,6 +95,8 @@ pub struct KindFeed {
     /// Whether a list or a watch has shown that the server has our version, and no connection was lost since. Otherwise a
     /// bookmark that repeats our version proves nothing: a restarted server may repeat the version that the client sent.
     is_proven: bool,
+    /// Whether the last watch ended early and no answer came since: the server shuts down, or it has removed the kind.
+    is_loss_unclear: bool,
     /// When the current watch should end by its `timeoutSeconds`.
     ends: Duration,
     silent: u32,
@@ -230,6 +232,7 @@ impl KindFeed {
             last_start: None,
             lines: 0,
             is_proven: false,
+            is_loss_unclear: false,
             ends: Duration::ZERO,
             silent: 0,
             is_blind: false,
@@ -276,8 +279,18 @@ impl KindFeed {
         out: &mut Vec<FeedOutput>,
     ) -> FeedAction {
         let was_proven = self.is_proven;
+        let is_clean_end = matches!(input, FeedInput::Ended(WatchEnd::Clean));
+        let is_due = matches!(input, FeedInput::Due | FeedInput::Again);
+        let is_removed = matches!(input, FeedInput::Refused(404, _));
         let next = self.take(input, at, out);
-        if was_proven && !self.is_proven {
+        let is_lost = was_proven && !self.is_proven;
+        if is_clean_end {
+            self.is_loss_unclear |= is_lost;
+        } else if is_removed {
+            // The server removes a kind and keeps its history: what the watch showed before is still true.
+            self.is_loss_unclear = false;
+        } else if is_lost || (self.is_loss_unclear && !is_due) {
+            self.is_loss_unclear = false;
             self.report_progress(FeedProgress::Interrupted, out);
         }
         next

@@ -321,7 +321,7 @@ fn reports_a_lost_watch_once() {
     let table: [(FeedCase, usize); 4] = [
         (("broken", |script| script.end(WatchEnd::Broken)), 1),
         (("silent", |script| script.end(WatchEnd::Idle)), 1),
-        (("ended early", |script| script.end(WatchEnd::Clean)), 1),
+        (("ended early", |script| script.end(WatchEnd::Clean)), 0),
         (
             ("ended in time", |script| {
                 script.pass(600);
@@ -347,4 +347,17 @@ fn reports_a_lost_watch_once() {
         }
         assert_eq!(lost(&script), 1, "{name}");
     }
+}
+
+/// When a definition is deleted, the server ends the watch of its kind early and then answers 404. Its history is the same.
+#[test]
+fn a_removed_kind_is_no_lost_watch() {
+    let mut script = FeedScript::watching();
+    script.pass(10);
+    script.end(WatchEnd::Clean);
+    for _ in 0..3 {
+        script.pass_waits();
+        script.put(FeedInput::Refused(404, None));
+    }
+    assert!(!script.progress.contains(&FeedProgress::Interrupted));
 }
