@@ -376,7 +376,11 @@ impl WireState {
                 body = other.clone();
                 *request.body_mut() = Body::from(body.to_string().into_bytes());
             }
-            RequestFate::Altered(_) => prefer_json(request.headers_mut()),
+            RequestFate::Altered(_) => {
+                prefer_json(request.headers_mut());
+                // An answer without a body cannot be altered.
+                request.headers_mut().remove(header::IF_NONE_MATCH);
+            }
             _ => {}
         }
         let response = self.send(request, body, is_effect).await?;
