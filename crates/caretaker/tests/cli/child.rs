@@ -57,7 +57,8 @@ fn the_command_has_stdout_and_no_files_remain() {
         "{kubeconfig}"
     );
     assert!(!std::path::Path::new(path).exists());
-    for place in ["run", "tmp", "home"] {
+    // The private directory of the kubeconfigs stays.
+    for place in ["run/caretaker", "tmp", "home"] {
         assert_eq!(world.entries(place), Vec::<String>::new(), "{place}");
     }
 }
