@@ -94,6 +94,12 @@ impl CredentialGate {
         *self.shared.accepted.lock().unwrap() = vec![token.as_bytes().to_vec()];
     }
 
+    /// From now on this token is accepted too.
+    pub(crate) fn also_accept_token(&self, token: &str) {
+        let mut accepted = self.shared.accepted.lock().unwrap();
+        accepted.push(token.as_bytes().to_vec());
+    }
+
     /// From now on only this certificate is accepted.
     pub(crate) fn accept_identity(&self, identity: &ClientIdentity) {
         *self.shared.accepted.lock().unwrap() = vec![identity.der.clone()];
