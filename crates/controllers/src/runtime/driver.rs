@@ -155,7 +155,7 @@ impl<C: Controller> Driver<C> {
                         break DriverEnd::FeedsGone;
                     }
                 }
-                finished = self.in_flight.next_or_freed() => {
+                finished = self.in_flight.next_or_freed(&self.effects) => {
                     if let Some(finished) = finished {
                         self.answered(finished);
                     }
@@ -248,7 +248,7 @@ impl<C: Controller> Driver<C> {
             return false;
         }
         let mut decisions = 0;
-        while self.in_flight.has_free_slot() {
+        while self.in_flight.has_free_slot(&self.effects) {
             if decisions == DECISIONS_AT_ONCE {
                 return true;
             }

@@ -138,6 +138,12 @@ impl Effects {
         limiter.map_or(now, |limiter| limiter.reserve(now))
     }
 
+    /// When the rate limit allows the next request; `None`: now.
+    pub(crate) fn limited_until(&self, now: Instant) -> Option<Instant> {
+        let next = self.limiter.as_ref()?.next(now);
+        (next > now).then_some(next)
+    }
+
     /// Sends one request at the time that [`Effects::next_slot`] returned, and returns its answer.
     pub(crate) async fn perform_at(&self, call: &ApiCall, slot: Instant) -> PerformedCall {
         let catalog = self.catalog();

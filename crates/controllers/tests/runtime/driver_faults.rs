@@ -13,7 +13,7 @@ use caretaker_controllers::runtime::queue::RetryBucket;
 use caretaker_machinery::clock::Clock;
 use http::{Method, Response};
 use jiff::{SignedDuration, Timestamp};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::driver_toy::{FINALIZER, ToyController};
@@ -334,6 +334,25 @@ async fn waiting_for_the_own_rate_limit_is_no_slowness_of_the_server() {
     assert_eq!(world.names().await, [""; 0]);
     let slowest = world.trail.recent().iter().map(|own| own.ms).max();
     assert!(slowest < Some(1_000), "{slowest:?} ms");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_waits_for_the_rate_limit_is_decided_when_its_request_can_be_sent() {
+    let limit = ClientRateLimit { qps: 0.1, burst: 1 };
+    let world = DriverWorld::limited(limit);
+    for number in 0..3 {
+        world.create(&format!("doomed-{number}"), &[]).await;
+    }
+    world.pass(15).await;
+    assert_eq!(world.log().len(), 1, "{:?}", world.log());
+    let left = world.names().await;
+    let path = format!("{PATH}/{}", left[0]);
+    let (code, _) = world.call(Method::DELETE, &path, &Value::Null).await;
+    assert_eq!(code, 200);
+    world.pass(60).await;
+    assert_eq!(world.names().await, [""; 0]);
+    let names: Vec<String> = world.log().into_iter().map(|(_, name, _)| name).collect();
+    assert!(!names.contains(&left[0]), "the user deleted it: {names:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -109,8 +109,12 @@ impl<C: Controller> InFlight<C> {
         self.tasks.len()
     }
 
-    pub(super) fn has_free_slot(&self) -> bool {
-        self.limit.has_free_slot(self.tasks.len(), Instant::now())
+    /// Whether the request of one more key could be sent now. A key that has to wait for the rate limit waits undecided:
+    /// a write that was decided earlier could be based on objects that have changed since, or on a store that was
+    /// restored since. Only the second request of a key may wait after its decision.
+    pub(super) fn has_free_slot(&self, effects: &Effects) -> bool {
+        let now = Instant::now();
+        effects.limited_until(now).is_none() && self.limit.has_free_slot(self.tasks.len(), now)
     }
 
     /// Whether a kind may have one more slot. One object whose requests hang costs the others of its kind no more than
@@ -155,9 +159,12 @@ impl<C: Controller> InFlight<C> {
         Some(self.finish(joined))
     }
 
-    /// Like [`Self::next`]; `None` when a refused request gives its slot back. Pending if there is no such slot either.
-    pub(super) async fn next_or_freed(&mut self) -> Option<FinishedCall<C>> {
-        let freed = self.limit.next_free(Instant::now());
+    /// Like [`Self::next`]; `None` when a refused request gives its slot back, or when the rate limit allows a request.
+    /// Pending if neither will happen.
+    pub(super) async fn next_or_freed(&mut self, effects: &Effects) -> Option<FinishedCall<C>> {
+        let now = Instant::now();
+        let freed = [self.limit.next_free(now), effects.limited_until(now)];
+        let freed = freed.into_iter().flatten().min();
         let freed = async {
             match freed {
                 Some(at) => sleep_until(at).await,

@@ -45,7 +45,18 @@ impl RateLimiter {
         let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
         let place = until.map_or(now, |until| until.max(now));
         *until = Some(place + self.each);
-        // Counted from now, because an `Instant` before the first one cannot be represented.
+        self.allowed_at(place, now)
+    }
+
+    /// When the next request may be sent, without taking its place.
+    pub(crate) fn next(&self, now: Instant) -> Instant {
+        let until = *self.until.lock().unwrap_or_else(PoisonError::into_inner);
+        self.allowed_at(until.map_or(now, |until| until.max(now)), now)
+    }
+
+    /// When the request of a place may be sent. Counted from now, because an `Instant` before the first one cannot be
+    /// represented.
+    fn allowed_at(&self, place: Instant, now: Instant) -> Instant {
         now + place.duration_since(now).saturating_sub(self.ahead)
     }
 }
