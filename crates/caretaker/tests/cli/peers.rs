@@ -156,6 +156,40 @@ fn acts_only_while_the_lease_is_not_renewed() {
 }
 
 #[test]
+fn a_manager_without_a_lease_is_noticed_by_its_pod() {
+    const PODS: &str = "/api/v1/namespaces/kube-system/pods";
+    let up = UpProcess::start(&["--controllers=none"]);
+    let client = HttpClient::of(&up.kubeconfig());
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "manager",
+        "labels": {"component": "kube-controller-manager"}},
+        "spec": {"containers": [{"name": "manager", "image": "manager:1"}]}});
+    client.create(PODS, &pod);
+    let path = format!("{PODS}/manager/status");
+    let (_, mut pod) = client.get(&path);
+    pod["status"] =
+        json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
+    client.put(&path, &pod);
+    create_garbage(&client, "a");
+    let run = RunProcess::start(&up, &up.kubeconfig(), &[]);
+    let page = run.wait_ready(
+        500,
+        "kube-controller-manager is active (Pod kube-system/manager)",
+    );
+    assert!(page.contains("set --take-over"), "{page}");
+    wait("a record of the write", || {
+        let (_, actions) = run.admin.get("/debug/actions");
+        (actions[0]["status"] == "dry-run").then_some(())
+    });
+    assert!(exists(&client, "a"));
+
+    pod["status"]["phase"] = json!("Failed");
+    pod["metadata"]["resourceVersion"] = Value::Null;
+    client.put(&path, &pod);
+    wait_deleted(&client, "a");
+    run.wait_ready(200, "garbage-collector-controller ok");
+}
+
+#[test]
 fn take_over_and_dry_run_are_ready_beside_a_living_manager() {
     let up = UpProcess::start(&["--controllers=none"]);
     let client = HttpClient::of(&up.kubeconfig());
