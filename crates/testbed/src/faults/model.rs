@@ -199,16 +199,21 @@ impl OwnershipModel {
     }
 
     fn outlook(&self, uid: &str, reference: &ModelReference, written: u64) -> OwnerOutlook {
-        let owner = match reference.target {
-            ReferenceTarget::Nothing => return OwnerOutlook::Lost,
-            ReferenceTarget::UnknownKind => return OwnerOutlook::Stays,
-            ReferenceTarget::Owner => self.objects.get(&reference.uid),
-        };
-        let Some(owner) = owner else {
-            return OwnerOutlook::Lost;
+        let is_orphan = |(_, policy): &(u64, DeletePolicy)| *policy == DeletePolicy::Orphan;
+        let owner = self.objects.get(&reference.uid);
+        let owner = match (reference.target, owner) {
+            (ReferenceTarget::UnknownKind, _) => return OwnerOutlook::Stays,
+            // The object of that uid is in another namespace. The collector may remove the reference, as upstream does,
+            // before it finds that the owner is absent from this one.
+            (ReferenceTarget::Nothing, Some(other)) if other.deletes.iter().any(is_orphan) => {
+                return OwnerOutlook::MayBeLost;
+            }
+            (ReferenceTarget::Nothing, _) | (ReferenceTarget::Owner, None) => {
+                return OwnerOutlook::Lost;
+            }
+            (ReferenceTarget::Owner, Some(owner)) => owner,
         };
         let may_go = self.may_go.contains(&reference.uid) || owner.condemned.is_some();
-        let is_orphan = |(_, policy): &(u64, DeletePolicy)| *policy == DeletePolicy::Orphan;
         let orphaned = owner.deletes.iter().find(|delete| is_orphan(delete));
         match orphaned {
             None if !owner.deletes.is_empty() => OwnerOutlook::Lost,
@@ -256,18 +261,18 @@ mod tests {
 
     fn owner(uid: &str) -> ModelReference {
         let target = match uid {
-            "nothing" => ReferenceTarget::Nothing,
             "unknown" => ReferenceTarget::UnknownKind,
+            _ if uid == "nothing" || uid.starts_with('@') => ReferenceTarget::Nothing,
             _ => ReferenceTarget::Owner,
         };
         ModelReference {
-            uid: uid.to_owned(),
+            uid: uid.trim_start_matches('@').to_owned(),
             target,
         }
     }
 
     /// Deeds as words: `a<b,c` writes a with the owners b and c, `-a` deletes it in the background, `=a` in the
-    /// foreground, `~a` with Orphan, and `!a<` finds it in deletion.
+    /// foreground, `~a` with Orphan, and `!a<` finds it in deletion. An owner `@b` is in another namespace.
     fn deeds(words: &str) -> Vec<UserDeed> {
         let deed = |(at, word): (usize, &str)| {
             let (mark, rest) = word.split_at(1);
@@ -335,6 +340,10 @@ mod tests {
             ("o a<o b<a =o ~a", "g?g"),
             ("a<nothing b<nothing,c c", "gss"),
             ("a<unknown b<a", "ss"),
+            ("a b<@a c<@a -a", "ggg"),
+            // The reference may be removed before the collector finds that it leads to nothing.
+            ("a b<@a c ~c", "sgg"),
+            ("a b<@a c<b ~a", "g??"),
             // A ring has living owners until one of them is deleted.
             ("a<b b<a c<a", "sss"),
             ("a<b b<a c<a =a", "ggg"),
