@@ -273,16 +273,19 @@ impl OwnershipIndex {
     /// What the list of a kind needs next. Only a synced kind is listed: another one is being listed by its feed, or
     /// cannot be listed.
     pub(crate) fn next_check(&self, kind: KindId, now: Timestamp) -> CheckStep {
-        let owners = self.catch_up.owners.iter();
-        let mut waiting = owners.filter(|(id, owner)| {
-            let is_due = later(owner.since, CATCH_UP_WAIT) <= now;
-            is_due
-                && !self
-                    .catch_up
-                    .is_seen(kind, **id, &self.graph.node(**id).uid)
-        });
-        if self.states.get(&kind) != Some(&KindState::Synced) || waiting.next().is_none() {
+        if self.states.get(&kind) != Some(&KindState::Synced) {
             return CheckStep::Settled;
+        }
+        let owners = self.catch_up.owners.iter();
+        let waiting = owners.filter(|(id, _)| {
+            let uid = &self.graph.node(**id).uid;
+            !self.catch_up.is_seen(kind, **id, uid)
+        });
+        let due = waiting.map(|(_, owner)| later(owner.since, CATCH_UP_WAIT));
+        match due.min() {
+            None => return CheckStep::Settled,
+            Some(due) if due > now => return CheckStep::At(due),
+            Some(_) => {}
         }
         match self.catch_up.checks.get(&kind) {
             Some(KindCheck {

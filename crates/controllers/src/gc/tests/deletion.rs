@@ -193,6 +193,23 @@ fn lists_only_kinds_whose_watches_have_not_reached_the_deletion() {
     assert_eq!(count(&world, "list"), 1);
 }
 
+/// The kinds are decided when they are due for the first owner, which needs no list any more. That decision must not drop
+/// the turn of the second owner, which comes later.
+#[test]
+fn an_owner_is_released_after_another_one_ended_its_orphan_deletion() {
+    let mut world = World::new();
+    world.create(object(RCS, "a", &[]));
+    world.create(object(RCS, "b", &[]));
+    world.settle();
+    world.lag(PODS);
+    world.delete("a", DeletePropagation::Orphan);
+    world.pass(Duration::from_millis(300));
+    world.delete("a", DeletePropagation::Background);
+    world.delete("b", DeletePropagation::Orphan);
+    world.pass(Duration::from_secs(3));
+    assert_eq!(world.names(), [""; 0]);
+}
+
 /// The answer to a list arrives after a second owner's deletion was seen. The list may be older than that deletion.
 #[test]
 fn a_list_says_nothing_about_deletions_that_are_newer() {
