@@ -2,8 +2,8 @@
 //!
 //! A quantity is a decimal number with a unit: decimal (`500m`, `1k`), binary (`1Gi`) or an exponent (`10e3`). The API
 //! server rewrites quantities into a canonical form and keeps the family of units. Mirrors
-//! `apimachinery/pkg/api/resource`, 1.36, including its shortcut: a text that looks canonical is kept unchanged. There is
-//! no arithmetic, because no caller needs it.
+//! `apimachinery/pkg/api/resource`, 1.36, including its shortcut: a text that looks canonical is kept unchanged. Sums
+//! have the family of the first amount that is not zero.
 //! DEVIATION(quantity-digits): numbers of more than 38 digits are refused; upstream has no limit.
 
 use std::fmt;
@@ -122,6 +122,51 @@ impl Quantity {
     pub fn rounded_to_milli(mut self) -> Self {
         self.round_up(MILLI);
         self
+    }
+
+    /// A number of objects.
+    #[must_use]
+    pub fn of_count(count: usize) -> Self {
+        Self {
+            mantissa: i128::try_from(count).unwrap_or(i128::MAX),
+            scale: 0,
+            family: UnitFamily::Decimal,
+            text: None,
+        }
+    }
+
+    /// The sum of two amounts, saturating.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        let (one, two, scale) = self.aligned(other);
+        let family = if self.mantissa == 0 {
+            other.family
+        } else {
+            self.family
+        };
+        Self {
+            mantissa: one.saturating_add(two),
+            scale,
+            family,
+            text: None,
+        }
+    }
+
+    /// Whether this amount is greater than another one.
+    #[must_use]
+    pub fn exceeds(&self, other: &Self) -> bool {
+        let (one, two, _) = self.aligned(other);
+        one > two
+    }
+
+    /// The mantissas of two amounts at the same scale, and that scale.
+    fn aligned(&self, other: &Self) -> (i128, i128, i32) {
+        let scale = self.scale.min(other.scale);
+        let at = |amount: &Self| {
+            let factor = 10_i128.saturating_pow(amount.scale.abs_diff(scale));
+            amount.mantissa.saturating_mul(factor)
+        };
+        (at(self), at(other), scale)
     }
 
     /// Rounds away from zero to `10^scale`.
@@ -333,6 +378,32 @@ mod tests {
             assert_eq!(milli(text), "1m", "{text}");
         }
         assert_eq!(milli("1500m"), "1500m");
+    }
+
+    #[test]
+    fn adds_and_compares_amounts() {
+        let parsed = |text: &str| Quantity::parse(text).unwrap();
+        let cases = [
+            ("500m", "500m", "1"),
+            ("1Gi", "512Mi", "1536Mi"),
+            ("1", "1Gi", "1073741825"),
+            ("0", "1Gi", "1Gi"),
+            ("1Gi", "0", "1Gi"),
+            ("1e3", "1k", "2e3"),
+            ("100m", "1n", "100000001n"),
+            ("-1", "1", "0"),
+        ];
+        for (one, two, sum) in cases {
+            assert_eq!(
+                parsed(one).plus(&parsed(two)).to_string(),
+                sum,
+                "{one} {two}"
+            );
+        }
+        assert_eq!(Quantity::of_count(1_000).to_string(), "1k");
+        assert!(parsed("1025Mi").exceeds(&parsed("1Gi")));
+        assert!(!parsed("1024Mi").exceeds(&parsed("1Gi")));
+        assert!(parsed("1").exceeds(&parsed("999m")));
     }
 
     #[test]

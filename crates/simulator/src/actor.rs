@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use caretaker_controllers::runtime::call::ApiCall;
+use caretaker_controllers::runtime::call::{ApiAnswer, ApiCall, CallFailure};
 use caretaker_controllers::runtime::controller::{
     AnsweredCall, Controller, DecisionReason, EventNote, NextStep, ObservedChange, Verdict,
     WakeList,
@@ -18,13 +18,17 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::cache::{GroupResource, ObjectCache, ObjectSnapshot};
+use crate::events::pod_refused;
 use crate::objects::{create, write_status};
 
 pub(crate) use crate::cache::NamespacedName;
 
-/// The reason of a decision as text.
+/// The reason of a decision as text, and the Events of its success.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ActorReason(Cow<'static, str>);
+pub(crate) struct ActorReason {
+    text: Cow<'static, str>,
+    events: Vec<EventNote>,
+}
 
 /// The decision of an actor about one object.
 pub(crate) type ActorDecision = Verdict<NamespacedName, ActorReason>;
@@ -33,6 +37,8 @@ pub(crate) type ActorDecision = Verdict<NamespacedName, ActorReason>;
 pub(crate) trait Actor: Send + 'static {
     /// Controller name in logs and metrics.
     const NAME: &'static str;
+    /// The component that Events name as their source; upstream's.
+    const REPORTER: &'static str = Self::NAME;
     /// The resources that the actor watches.
     const KINDS: &'static [GroupResource];
 
@@ -43,6 +49,17 @@ pub(crate) trait Actor: Send + 'static {
     /// Decides about an object that does not exist.
     fn absent(&self, _: &ObjectCache, _: &NamespacedName, _: Timestamp) -> ActorDecision {
         rest("it does not exist")
+    }
+
+    /// The Event of a request that the server has refused. `object` is the one that the decision was about.
+    fn refused(
+        &self,
+        cache: &ObjectCache,
+        object: &ObjectSnapshot,
+        call: &ApiCall,
+        failure: &CallFailure,
+    ) -> Option<EventNote> {
+        pod_refused(cache, object, call, failure)
     }
 
     /// Observes an added or changed object of the first kind.
@@ -68,15 +85,25 @@ pub(crate) struct ActorController<A> {
 
 // === impl ActorReason ===
 
+impl ActorReason {
+    pub(crate) fn add_events(&mut self, events: impl IntoIterator<Item = EventNote>) {
+        self.events.extend(events);
+    }
+}
+
 impl fmt::Display for ActorReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 
 impl DecisionReason for ActorReason {
     fn rule(&self) -> &'static str {
         "Simulated"
+    }
+
+    fn events_on_success(&self) -> &[EventNote] {
+        &self.events
     }
 }
 
@@ -152,12 +179,21 @@ impl<A: Actor> Controller for ActorController<A> {
 
     fn answered(&mut self, answered: AnsweredCall<'_, NamespacedName>) -> Vec<EventNote> {
         let AnsweredCall {
-            call, answer, wake, ..
+            key,
+            call,
+            answer,
+            wake,
+            ..
         } = answered;
         if let Some(object) = self.cache.apply_answer(call, answer) {
             self.touched(&object, wake);
         }
-        Vec::new()
+        let ApiAnswer::Failed(failure) = answer else {
+            return Vec::new();
+        };
+        let object = self.cache.get(A::KINDS[0], key);
+        let note = object.and_then(|object| self.actor.refused(&self.cache, object, call, failure));
+        note.into_iter().collect()
     }
 
     fn keys(&self, record: &ObjectRecord) -> Vec<NamespacedName> {
@@ -235,7 +271,10 @@ pub(crate) fn request(call: ApiCall, why: impl Into<Cow<'static, str>>) -> Actor
 fn next(next: NextStep<NamespacedName>, why: impl Into<Cow<'static, str>>) -> ActorDecision {
     Verdict {
         next,
-        because: ActorReason(why.into()),
+        because: ActorReason {
+            text: why.into(),
+            events: Vec::new(),
+        },
         notes: Vec::new(),
     }
 }

@@ -7,7 +7,9 @@ use serde_json::Value;
 pub const START_SECONDS: &str = "simulate.caretaker.dev/start-seconds";
 /// Seconds that a Pod runs, or `forever`; default 5.
 pub const RUN_SECONDS: &str = "simulate.caretaker.dev/run-seconds";
-/// Outcome of a Pod: `succeeded` (default) or `failed`.
+/// Seconds that the containers of a deleted Pod take to stop, at most its grace period; default 1.
+pub const STOP_SECONDS: &str = "simulate.caretaker.dev/stop-seconds";
+/// Outcome of a Pod: `succeeded` (default), `failed`, or `crashing` for containers that fail again and again.
 pub const OUTCOME: &str = "simulate.caretaker.dev/outcome";
 /// Outcome of a Volcano Job: `Completed`, `Failed`, `Terminated` or `Aborted`.
 pub const END: &str = "simulate.caretaker.dev/end";
@@ -20,6 +22,7 @@ pub const FOREVER: &str = "forever";
 
 const START_DEFAULT_SECS: i64 = 1;
 const RUN_DEFAULT_SECS: i64 = 5;
+const STOP_DEFAULT_SECS: i64 = 1;
 
 /// The simulated behaviour of a Pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +31,8 @@ pub(crate) struct PodBehaviour {
     pub(crate) start_secs: i64,
     /// Seconds between start and end; `None` if it does not end.
     pub(crate) run_secs: Option<i64>,
+    /// Seconds between deletion and stop.
+    pub(crate) stop_secs: i64,
     pub(crate) outcome: PodOutcome,
     /// An annotation sets the duration or the outcome.
     pub(crate) is_explicit: bool,
@@ -38,6 +43,8 @@ pub(crate) struct PodBehaviour {
 pub(crate) enum PodOutcome {
     Succeeded,
     Failed,
+    /// Its containers fail and are restarted, unless its `restartPolicy` is `Never`.
+    Crashing,
 }
 
 /// The outcome of a Volcano Job.
@@ -59,6 +66,7 @@ impl PodBehaviour {
         let outcome = match said(OUTCOME) {
             Some("succeeded") => Some(PodOutcome::Succeeded),
             Some("failed") => Some(PodOutcome::Failed),
+            Some("crashing") => Some(PodOutcome::Crashing),
             _ => None,
         };
         let is_endless = said(RUN_SECONDS) == Some(FOREVER);
@@ -66,6 +74,7 @@ impl PodBehaviour {
         Self {
             start_secs: secs(START_SECONDS).unwrap_or(START_DEFAULT_SECS),
             run_secs: (!is_endless).then(|| run_secs.unwrap_or(RUN_DEFAULT_SECS)),
+            stop_secs: secs(STOP_SECONDS).unwrap_or(STOP_DEFAULT_SECS),
             outcome: outcome.unwrap_or(PodOutcome::Succeeded),
             is_explicit: is_endless || run_secs.is_some() || outcome.is_some(),
         }
@@ -91,16 +100,18 @@ mod tests {
         let default = PodBehaviour {
             start_secs: 1,
             run_secs: Some(5),
+            stop_secs: 1,
             outcome: PodOutcome::Succeeded,
             is_explicit: false,
         };
         let cases = [
             (json!(null), default),
             (
-                json!({START_SECONDS: "0", RUN_SECONDS: "7", OUTCOME: "failed"}),
+                json!({START_SECONDS: "0", RUN_SECONDS: "7", STOP_SECONDS: "9", OUTCOME: "failed"}),
                 PodBehaviour {
                     start_secs: 0,
                     run_secs: Some(7),
+                    stop_secs: 9,
                     outcome: PodOutcome::Failed,
                     is_explicit: true,
                 },
@@ -114,7 +125,7 @@ mod tests {
                 },
             ),
             (
-                json!({START_SECONDS: "-1", RUN_SECONDS: "1.5", OUTCOME: "Failed"}),
+                json!({START_SECONDS: "-1", RUN_SECONDS: "1.5", STOP_SECONDS: "x", OUTCOME: "Failed"}),
                 default,
             ),
             (json!({RUN_SECONDS: "99999999999999999999"}), default),

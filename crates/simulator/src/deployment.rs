@@ -1,35 +1,56 @@
-//! Simulated controller of Deployments: one ReplicaSet per template; the newest is scaled up, the others to zero.
+//! Simulated controller of Deployments: one ReplicaSet per template, rolled out by `maxSurge` and `maxUnavailable`.
 //!
-//! Reduced to object lifecycles: the new ReplicaSet gets all replicas at once, and the old ones are scaled down when these
-//! are available (with `Recreate`: before). `maxSurge` and `maxUnavailable` are ignored. Otherwise mirrors
-//! `pkg/controller/deployment`, 1.36.
+//! - `revision`: the new ReplicaSet, revisions and the annotations that record them.
+//! - `rolling`: how many Pods each ReplicaSet may have.
+//! - `status`: counts, conditions and the progress deadline.
+//!
+//! Mirrors `pkg/controller/deployment`, 1.36: the order of its steps, its annotations, conditions and Events. Where
+//! upstream writes several objects in one pass, this actor decides again after each write. It does not adopt ReplicaSets,
+//! and ignores the annotation `deprecated.deployment.rollback.to`; `kubectl rollout undo` does not need it.
 
-use caretaker_controllers::runtime::call::ApiCall;
+mod revision;
+mod rolling;
+mod status;
+#[cfg(test)]
+mod tests;
+
+use caretaker_controllers::runtime::call::{ApiCall, CallFailure, FailureKind};
+use caretaker_controllers::runtime::controller::EventNote;
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::actor::{Actor, ActorDecision, make, request, request_or_rest, rest};
+use crate::actor::{Actor, ActorDecision, NamespacedName, owner_key, request};
 use crate::cache::{GroupResource, ObjectCache, ObjectSnapshot};
-use crate::objects::{
-    change, delete, hashed, pod_of, set_condition, set_count, time, write_status,
-};
+use crate::events::identity;
+use crate::objects::{delete, time_at};
+use crate::pod::{PODS, has_ended};
 use crate::replicaset::REPLICA_SETS;
 
 const DEPLOYMENTS: GroupResource = ("apps", "deployments");
-/// Label that distinguishes the ReplicaSets of a Deployment and their Pods.
-const HASH_LABEL: &str = "pod-template-hash";
-/// Annotation with the revision number of a ReplicaSet.
-const REVISION: &str = "deployment.kubernetes.io/revision";
+/// A limit of this size stands for none.
+const UNLIMITED: i64 = i32::MAX as i64;
 
 /// Simulates the Deployment controller.
 #[derive(Debug)]
 pub(crate) struct DeploymentActor;
 
+/// A Deployment and its ReplicaSets at one time.
+struct Rollout<'a> {
+    cache: &'a ObjectCache,
+    deployment: &'a ObjectSnapshot,
+    /// The ReplicaSet of the Deployment's template.
+    new: Option<&'a ObjectSnapshot>,
+    /// All other ReplicaSets, the oldest first.
+    old: Vec<&'a ObjectSnapshot>,
+    now: Timestamp,
+}
+
 // === impl DeploymentActor ===
 
 impl Actor for DeploymentActor {
     const NAME: &'static str = "simulated-deployments";
-    const KINDS: &'static [GroupResource] = &[DEPLOYMENTS, REPLICA_SETS];
+    const REPORTER: &'static str = "deployment-controller";
+    const KINDS: &'static [GroupResource] = &[DEPLOYMENTS, REPLICA_SETS, PODS];
 
     fn decide(
         &self,
@@ -37,303 +58,176 @@ impl Actor for DeploymentActor {
         deployment: &ObjectSnapshot,
         now: Timestamp,
     ) -> ActorDecision {
-        if deployment.is_deleting() {
-            return rest("the Deployment is being deleted");
-        }
-        let hash = template_hash(deployment);
-        let (new, old): (Vec<&ObjectSnapshot>, Vec<&ObjectSnapshot>) = cache
-            .controlled_by(deployment, REPLICA_SETS)
-            .filter(|set| !set.is_deleting())
-            .partition(|set| set.at("/metadata/labels")[HASH_LABEL] == *hash);
-        let new = new.first().copied();
-        let is_paused = *deployment.at("/spec/paused") == true;
-        let step = if is_paused {
-            None
-        } else {
-            roll(cache, deployment, new, &old, &hash)
+        Rollout::of(cache, deployment, now).decide()
+    }
+
+    fn refused(
+        &self,
+        cache: &ObjectCache,
+        deployment: &ObjectSnapshot,
+        call: &ApiCall,
+        failure: &CallFailure,
+    ) -> Option<EventNote> {
+        let is_final = matches!(failure.kind, FailureKind::Forbidden | FailureKind::Refused);
+        let is_create = matches!(call, ApiCall::Create { .. });
+        let (set, why) = (&call.target().name, &failure.message);
+        let message = format!("Failed to create new replica set {set:?}: {why}");
+        let about = identity(cache, deployment);
+        (is_final && is_create).then(|| EventNote::warning(about, "ReplicaSetCreateError", message))
+    }
+
+    /// A Pod matters only to a Deployment that waits for the end of its old Pods.
+    fn affected(&self, cache: &ObjectCache, object: &ObjectSnapshot) -> Vec<NamespacedName> {
+        let Some(owner) = owner_key(object) else {
+            return Vec::new();
         };
-        if let Some(step) = step {
-            return step;
+        if cache.served(PODS).map(|(id, _)| id) != Some(object.kind()) {
+            return vec![owner];
         }
-        request_or_rest(
-            write_status(deployment, &status(deployment, new, &old, now)),
-            "the status does not match the ReplicaSets",
-            "ReplicaSets and status are up to date",
-        )
+        let set = cache.get(REPLICA_SETS, &owner);
+        let deployment = set.and_then(owner_key);
+        let is_recreated = |key: &NamespacedName| {
+            let deployment = cache.get(DEPLOYMENTS, key);
+            deployment.is_some_and(|known| known.text("/spec/strategy/type") == "Recreate")
+        };
+        deployment.into_iter().filter(is_recreated).collect()
     }
 }
 
-/// The next step of a rollout; `None` if it is complete or waits for Pods.
-fn roll(
-    cache: &ObjectCache,
-    deployment: &ObjectSnapshot,
-    new: Option<&ObjectSnapshot>,
-    old: &[&ObjectSnapshot],
-    hash: &str,
-) -> Option<ActorDecision> {
-    let wanted = wanted(deployment);
-    let is_at_once = deployment.text("/spec/strategy/type") != "Recreate";
-    let empty = |set: &&&ObjectSnapshot| count(set, "/spec/replicas") == 0;
-    let is_used = |set: &&&ObjectSnapshot| !empty(set) || count(set, "/status/replicas") > 0;
-    let emptied = |set: &ObjectSnapshot| {
-        scaled(set, 0).map(|call| request(call, "a newer ReplicaSet is available"))
-    };
-    let Some(new) = new else {
-        if !is_at_once && let Some(set) = old.iter().find(is_used) {
-            return emptied(set).or_else(|| Some(rest("old Pods are terminating")));
+// === impl Rollout ===
+
+impl<'a> Rollout<'a> {
+    fn of(cache: &'a ObjectCache, deployment: &'a ObjectSnapshot, now: Timestamp) -> Self {
+        let mut sets: Vec<&ObjectSnapshot> =
+            cache.controlled_by(deployment, REPLICA_SETS).collect();
+        let age = |set: &ObjectSnapshot| time_at(set.at("/metadata/creationTimestamp"));
+        sets.sort_by_key(|set| (age(set), set.key()));
+        let is_new = |set: &&ObjectSnapshot| revision::is_of_template(set, deployment);
+        let new = sets.iter().position(is_new).map(|at| sets.remove(at));
+        Self {
+            cache,
+            deployment,
+            new,
+            old: sets,
+            now,
         }
-        let name = format!("{}-{hash}", deployment.meta().name);
-        let set = (name.as_str(), replica_set(deployment, old, hash));
-        let why = "there is no ReplicaSet for the template";
-        return Some(make(cache, deployment, REPLICA_SETS, set, why));
-    };
-    if let Some(call) = scaled(new, wanted) {
-        return Some(request(call, "the number of replicas differs"));
     }
-    if count(new, "/status/availableReplicas") < wanted {
-        return None;
-    }
-    if let Some(set) = old.iter().find(|set| !empty(set)) {
-        return emptied(set);
-    }
-    let limit = deployment.number("/spec/revisionHistoryLimit");
-    let mut spent: Vec<&&ObjectSnapshot> = old.iter().filter(|set| !is_used(set)).collect();
-    spent.sort_by_key(|set| revision(set));
-    let is_over = i64::try_from(spent.len()).is_ok_and(|spent| spent > limit.unwrap_or(10));
-    let oldest = spent.first().filter(|_| is_over)?;
-    let why = "the revision history limit is exceeded";
-    Some(request(delete(oldest), why))
-}
 
-fn wanted(deployment: &ObjectSnapshot) -> i64 {
-    deployment.number("/spec/replicas").unwrap_or(1)
-}
-
-fn count(set: &ObjectSnapshot, pointer: &str) -> i64 {
-    set.number(pointer).unwrap_or(0)
-}
-
-fn revision(set: &ObjectSnapshot) -> i64 {
-    let text = set.at("/metadata/annotations")[REVISION].as_str();
-    text.and_then(|text| text.parse().ok()).unwrap_or(0)
-}
-
-fn scaled(set: &ObjectSnapshot, replicas: i64) -> Option<ApiCall> {
-    let mut spec = set.at("/spec").clone();
-    spec["replicas"] = replicas.into();
-    change(set, None, "spec", &spec)
-}
-
-/// A hash of the template.
-fn template_hash(deployment: &ObjectSnapshot) -> String {
-    let template = deployment.at("/spec/template").to_string();
-    // Twice as long as other suffixes: two templates of a Deployment must not collide.
-    format!("{}{}", hashed(&template), hashed(&format!("{template}/")))
-}
-
-fn replica_set(deployment: &ObjectSnapshot, old: &[&ObjectSnapshot], hash: &str) -> Value {
-    let mut template = pod_of(deployment.at("/spec/template"));
-    template["metadata"]["labels"][HASH_LABEL] = hash.into();
-    let mut selector = deployment.at("/spec/selector").clone();
-    selector["matchLabels"][HASH_LABEL] = hash.into();
-    let last = old.iter().map(|set| revision(set)).max().unwrap_or(0);
-    let wanted = wanted(deployment);
-    json!({
-        "metadata": {
-            "labels": template["metadata"]["labels"],
-            "annotations": {REVISION: (last + 1).to_string(),
-                "deployment.kubernetes.io/desired-replicas": wanted.to_string()},
-        },
-        "spec": {"replicas": wanted, "selector": selector, "template": template},
-    })
-}
-
-fn status(
-    deployment: &ObjectSnapshot,
-    new: Option<&ObjectSnapshot>,
-    old: &[&ObjectSnapshot],
-    now: Timestamp,
-) -> Value {
-    let mut status = deployment.at("/status").clone();
-    let all = || old.iter().copied().chain(new);
-    let sum = |field: &str| -> usize {
-        let pointer = format!("/status/{field}");
-        let counts = all().map(|set| count(set, &pointer));
-        usize::try_from(counts.sum::<i64>()).unwrap_or(0)
-    };
-    let updated = new.map_or(0, |set| count(set, "/status/replicas"));
-    let updated = usize::try_from(updated).unwrap_or(0);
-    let wanted = usize::try_from(wanted(deployment)).unwrap_or(0);
-    let available = sum("availableReplicas");
-    for (field, count) in [
-        ("replicas", sum("replicas")),
-        ("updatedReplicas", updated),
-        ("readyReplicas", sum("readyReplicas")),
-        ("availableReplicas", available),
-        ("unavailableReplicas", wanted.saturating_sub(available)),
-    ] {
-        set_count(&mut status, field, count);
-    }
-    status["observedGeneration"] = deployment.at("/metadata/generation").clone();
-    let is_available = available >= wanted;
-    let is_done = is_available && updated == wanted && sum("replicas") == wanted;
-    let mut conditions = deployment.items("/status/conditions").to_vec();
-    let available = if is_available {
-        json!({"type": "Available", "status": "True", "reason": "MinimumReplicasAvailable",
-            "message": "Deployment has minimum availability."})
-    } else {
-        json!({"type": "Available", "status": "False", "reason": "MinimumReplicasUnavailable",
-            "message": "Deployment does not have minimum availability."})
-    };
-    let set = new.map_or("", |set| &set.meta().name);
-    let (reason, progress) = if is_done {
-        ("NewReplicaSetAvailable", "has successfully progressed")
-    } else {
-        ("ReplicaSetUpdated", "is progressing")
-    };
-    let progressing = json!({"type": "Progressing", "status": "True", "reason": reason,
-        "message": format!("ReplicaSet {set:?} {progress}.")});
-    for condition in [available, progressing] {
-        set_and_date(&mut conditions, condition, now);
-    }
-    status["conditions"] = conditions.into();
-    status
-}
-
-/// Sets a condition with `lastUpdateTime`, which conditions of Deployments have.
-fn set_and_date(conditions: &mut Vec<Value>, mut condition: Value, now: Timestamp) {
-    let known = conditions
-        .iter()
-        .find(|known| known["type"] == condition["type"]);
-    let mut fields = ["status", "reason", "message"].iter();
-    if known.is_some_and(|known| fields.all(|field| known[*field] == condition[*field])) {
-        return;
-    }
-    condition["lastUpdateTime"] = time(now).into();
-    set_condition(conditions, condition, now);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::actor::NamespacedName;
-    use crate::tests::{ActorHarness, START, decided};
-
-    fn mk_deployment(spec: &Value) -> Value {
-        let mut deployment = json!({"metadata": {"name": "d", "namespace": "n", "generation": 3},
-            "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "a"}},
-                "template": {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": []}}}});
-        for (name, value) in spec.as_object().unwrap() {
-            deployment["spec"][name] = value.clone();
+    /// The first step that has something to write; the last one is the status.
+    fn decide(&self) -> ActorDecision {
+        if self.deployment.is_deleting() {
+            return self
+                .record_revision()
+                .unwrap_or_else(|| self.report(&self.counted()));
         }
-        deployment
-    }
-
-    fn key() -> NamespacedName {
-        NamespacedName::new("n", "d")
-    }
-
-    /// A Deployment whose first ReplicaSet exists and has `available` Pods.
-    fn rolled_out(spec: &Value, available: u32) -> (ActorHarness<DeploymentActor>, Value) {
-        let mut harness = ActorHarness::of(DeploymentActor);
-        harness.applied(DEPLOYMENTS, mk_deployment(spec));
-        let made = decided(&harness.decide(&key(), START));
-        assert_eq!(made.verb, "create");
-        let mut set = made.body;
-        set["status"] = json!({"replicas": available, "readyReplicas": available, "availableReplicas": available});
-        harness.applied(REPLICA_SETS, set.clone());
-        (harness, set)
-    }
-
-    #[test]
-    fn creates_a_replica_set_that_selects_its_own_pods() {
-        let (harness, set) = rolled_out(&json!({}), 2);
-        let hash = &set["metadata"]["labels"][HASH_LABEL];
-        assert_eq!(
-            set["metadata"]["name"],
-            format!("d-{}", hash.as_str().unwrap())
-        );
-        assert_eq!(&set["spec"]["selector"]["matchLabels"][HASH_LABEL], hash);
-        assert_eq!(
-            &set["spec"]["template"]["metadata"]["labels"][HASH_LABEL],
-            hash
-        );
-        assert_eq!(set["metadata"]["annotations"][REVISION], "1");
-        let counted = decided(&harness.decide(&key(), START));
-        let status = &counted.body["status"];
-        assert_eq!(status["updatedReplicas"], 2);
-        assert_eq!(status["observedGeneration"], 3);
-        assert_eq!(status["conditions"][1]["reason"], "NewReplicaSetAvailable");
-    }
-
-    #[test]
-    fn scales_the_replica_set() {
-        let (mut harness, _) = rolled_out(&json!({}), 2);
-        harness.applied(DEPLOYMENTS, mk_deployment(&json!({"replicas": 5})));
-        let scaled = decided(&harness.decide(&key(), START));
-        assert_eq!((scaled.verb, scaled.subresource), ("patch", None));
-        assert_eq!(scaled.body, json!({"spec": {"replicas": 5}}));
-    }
-
-    #[test]
-    fn scales_down_old_set_when_new_pods_are_available() {
-        let (mut harness, old) = rolled_out(&json!({}), 2);
-        let template =
-            json!({"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c"}]}});
-        let next = mk_deployment(&json!({"template": template}));
-        harness.applied(DEPLOYMENTS, next);
-        let made = decided(&harness.decide(&key(), START));
-        assert_eq!(made.body["metadata"]["annotations"][REVISION], "2");
-        assert_ne!(made.body["metadata"]["name"], old["metadata"]["name"]);
-        let mut new = made.body;
-        harness.applied(REPLICA_SETS, new.clone());
-        assert_eq!(
-            decided(&harness.decide(&key(), START)).subresource,
-            Some("status")
-        );
-        new["status"] = json!({"replicas": 2, "readyReplicas": 2, "availableReplicas": 2});
-        harness.applied(REPLICA_SETS, new);
-        let emptied = decided(&harness.decide(&key(), START));
-        assert_eq!(emptied.name, old["metadata"]["name"].as_str().unwrap());
-        assert_eq!(emptied.body, json!({"spec": {"replicas": 0}}));
-    }
-
-    #[test]
-    fn recreate_removes_old_pods_first() {
-        let recreate = json!({"strategy": {"type": "Recreate"}});
-        let (mut harness, mut old) = rolled_out(&recreate, 2);
-        let template = json!({"spec": {"containers": [{"name": "c"}]}});
-        let mut next = mk_deployment(&recreate);
-        next["spec"]["template"] = template;
-        harness.applied(DEPLOYMENTS, next);
-        assert_eq!(
-            decided(&harness.decide(&key(), START)).body,
-            json!({"spec": {"replicas": 0}})
-        );
-        old["spec"]["replicas"] = 0.into();
-        harness.applied(REPLICA_SETS, old.clone());
-        assert!(
-            harness.is_resting(&key(), START),
-            "old Pods are terminating"
-        );
-        old["status"] = json!({"replicas": 0});
-        harness.applied(REPLICA_SETS, old);
-        assert_eq!(decided(&harness.decide(&key(), START)).verb, "create");
-    }
-
-    #[test]
-    fn deletes_oldest_replica_set_over_the_history_limit() {
-        let (mut harness, new) = rolled_out(&json!({"revisionHistoryLimit": 1}), 2);
-        for (name, revision) in [("b", "3"), ("a", "7")] {
-            let mut set = new.clone();
-            set["metadata"]["name"] = name.into();
-            set["metadata"]["labels"][HASH_LABEL] = name.into();
-            set["metadata"]["annotations"][REVISION] = revision.into();
-            set["spec"]["replicas"] = 0.into();
-            set["status"] = json!({"replicas": 0});
-            harness.applied(REPLICA_SETS, set);
+        if let Some(decision) = self.note_pause() {
+            return decision;
         }
-        let deleted = decided(&harness.decide(&key(), START));
-        assert_eq!((deleted.verb, deleted.name.as_str()), ("delete", "b"));
+        let is_paused = *self.deployment.at("/spec/paused") == true;
+        if is_paused || self.is_scaled() {
+            return self
+                .record_revision()
+                .or_else(|| self.scale())
+                .or_else(|| self.clean_up().filter(|_| is_paused))
+                .unwrap_or_else(|| self.report(&self.counted()));
+        }
+        let step = match self.deployment.text("/spec/strategy/type") {
+            "Recreate" => self.recreate(),
+            _ => self.roll(),
+        };
+        step.or_else(|| self.clean_up().filter(|_| self.is_complete()))
+            .unwrap_or_else(|| self.report_progress())
     }
+
+    /// The next step of a rolling update.
+    fn roll(&self) -> Option<ActorDecision> {
+        let Some(new) = self.new else {
+            return Some(self.create());
+        };
+        self.record_revision()
+            .or_else(|| self.grow_new(new))
+            .or_else(|| self.shrink_old(new))
+    }
+
+    /// The next step of an update that stops all old Pods first.
+    fn recreate(&self) -> Option<ActorDecision> {
+        if let Some(decision) = self.record_revision() {
+            return Some(decision);
+        }
+        let mut active = self.old.iter().filter(|set| replicas(set) > 0);
+        if let Some(set) = active.next() {
+            return self.resize(set, 0);
+        }
+        if self.has_old_pods() {
+            return None;
+        }
+        match self.new {
+            None => Some(self.create()),
+            Some(new) => self.resize(new, self.wanted()),
+        }
+    }
+
+    fn has_old_pods(&self) -> bool {
+        self.old.iter().any(|set| {
+            let mut pods = self.cache.controlled_by(set, PODS);
+            count(set, "replicas") > 0 || pods.any(|pod| !has_ended(pod))
+        })
+    }
+
+    /// Deletes the oldest ReplicaSet beyond the history limit, if it is empty.
+    fn clean_up(&self) -> Option<ActorDecision> {
+        let limit = self.deployment.number("/spec/revisionHistoryLimit");
+        let limit = limit.filter(|limit| *limit != UNLIMITED)?;
+        let mut alive: Vec<&&ObjectSnapshot> =
+            self.old.iter().filter(|set| !set.is_deleting()).collect();
+        alive.sort_by_key(|set| revision::number(set));
+        let excess = i64::try_from(alive.len()).unwrap_or(i64::MAX) - limit;
+        let excess = usize::try_from(excess).unwrap_or(0);
+        let is_empty = |set: &&&ObjectSnapshot| {
+            let observed = set.number("/status/observedGeneration").unwrap_or(0);
+            let generation = set.number("/metadata/generation").unwrap_or(0);
+            replicas(set) == 0 && count(set, "replicas") == 0 && generation <= observed
+        };
+        let oldest = alive.into_iter().take(excess).find(is_empty)?;
+        Some(request(
+            delete(oldest),
+            "the revision history limit is exceeded",
+        ))
+    }
+
+    /// All ReplicaSets, the oldest first, the new one last.
+    fn all(&self) -> impl Iterator<Item = &'a ObjectSnapshot> {
+        self.old.iter().copied().chain(self.new)
+    }
+
+    /// The number of Pods that the Deployment wants.
+    fn wanted(&self) -> i64 {
+        self.deployment.number("/spec/replicas").unwrap_or(1)
+    }
+}
+
+/// The number of Pods that a ReplicaSet wants.
+fn replicas(set: &ObjectSnapshot) -> i64 {
+    set.number("/spec/replicas").unwrap_or(0)
+}
+
+/// A count in the status of a ReplicaSet or Deployment.
+fn count(object: &ObjectSnapshot, field: &str) -> i64 {
+    object.at("/status")[field].as_i64().unwrap_or(0)
+}
+
+/// The value of an annotation as text.
+fn annotation<'a>(object: &'a ObjectSnapshot, name: &str) -> Option<&'a str> {
+    object.at("/metadata/annotations")[name].as_str()
+}
+
+/// A template without the label that distinguishes ReplicaSets.
+fn without_hash(template: &Value) -> Value {
+    let mut template = template.clone();
+    if let Some(labels) = template.pointer_mut("/metadata/labels")
+        && let Some(labels) = labels.as_object_mut()
+    {
+        labels.remove(revision::HASH_LABEL);
+    }
+    template
 }

@@ -4,13 +4,15 @@
 //! on Pods, so finished Pods count only while they exist or the status has counted them. Otherwise mirrors
 //! `pkg/controller/job`, 1.36: it sets SuccessCriteriaMet or FailureTarget, deletes the remaining Pods, then finishes the Job.
 
+use caretaker_controllers::runtime::controller::EventNote;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::actor::{Actor, ActorDecision, request, rest, set_status, wait_until};
+use crate::actor::{Actor, ActorDecision, request, rest, wait_until};
 use crate::cache::{GroupResource, ObjectCache, ObjectSnapshot};
-use crate::objects::{delete, later, set_condition, set_count, time, time_at, write_status};
-use crate::pod::{PODS, has_ended, is_active, make_pod};
+use crate::events::{identity, on_success};
+use crate::objects::{later, set_condition, set_count, time, time_at, write_status};
+use crate::pod::{PODS, delete_pod, has_ended, is_active, make_pod};
 
 const JOBS: GroupResource = ("batch", "jobs");
 /// The value of `managedBy` for Jobs of this controller.
@@ -61,6 +63,7 @@ const TOO_LATE: JobOutcome = JobOutcome {
 
 impl Actor for JobActor {
     const NAME: &'static str = "simulated-jobs";
+    const REPORTER: &'static str = "job-controller";
     const KINDS: &'static [GroupResource] = &[JOBS, PODS];
 
     fn decide(&self, cache: &ObjectCache, job: &ObjectSnapshot, now: Timestamp) -> ActorDecision {
@@ -79,26 +82,31 @@ impl Actor for JobActor {
             None => counts.wanted(job),
         };
         if job.at("/status/startTime").is_null() && !is_suspended {
-            return set_status(job, &status(job, &counts, None, now), "the Job starts");
+            let status = status(job, &counts, None, now);
+            return report(cache, job, &status, "the Job starts")
+                .unwrap_or_else(|| rest("the status is up to date"));
         }
         let is_new = |outcome: &JobOutcome| !is_suspended && !job.is_true(outcome.interim);
         if let Some(outcome) = outcome.as_ref().filter(|outcome| is_new(outcome)) {
             let status = status(job, &counts, Some(outcome), now);
-            return set_status(job, &status, "the outcome of the Job is decided");
+            let why = "the outcome of the Job is decided";
+            return report(cache, job, &status, why)
+                .unwrap_or_else(|| rest("the status is up to date"));
         }
         if counts.active.len() > wanted {
             // Choose by name, so that the decision is repeatable.
             let last = counts.active.iter().max_by_key(|pod| &pod.meta().name);
             if let Some(pod) = last {
-                return request(delete(pod), "too many Pods");
+                return delete_pod(cache, job, pod);
             }
         }
         if counts.active.len() < wanted && !has_interim_condition(job) {
             return make_pod(cache, job);
         }
         let status = status(job, &counts, outcome.as_ref(), now);
-        match (write_status(job, &status), deadline(job)) {
-            (Some(call), _) => request(call, "the status does not match the Pods"),
+        let why = "the status does not match the Pods";
+        match (report(cache, job, &status, why), deadline(job)) {
+            (Some(decision), _) => decision,
             (None, Some(deadline)) if deadline > now => {
                 wait_until(deadline, "the Pods are running")
             }
@@ -227,6 +235,42 @@ fn status(
     status
 }
 
+/// Writes a status, and emits the Events of the conditions that it adds. `None` if the Job has this status.
+fn report(
+    cache: &ObjectCache,
+    job: &ObjectSnapshot,
+    status: &Value,
+    why: &'static str,
+) -> Option<ActorDecision> {
+    let decision = request(write_status(job, status)?, why);
+    let known = job.items("/status/conditions");
+    let is_known = |new: &&Value| {
+        let mut known = known.iter();
+        known.any(|known| known["type"] == new["type"] && known["status"] == new["status"])
+    };
+    let conditions = status["conditions"].as_array().into_iter().flatten();
+    let events = conditions.filter(|new| !is_known(new)).filter_map(|new| {
+        let about = identity(cache, job);
+        let normal =
+            |reason, message: &str| EventNote::normal(about.clone(), reason, message.into());
+        match (new["type"].as_str()?, new["status"].as_str()?) {
+            ("Complete", _) => Some(normal("Completed", "Job completed")),
+            ("Suspended", "True") => Some(normal("Suspended", "Job suspended")),
+            ("Suspended", _) => Some(normal("Resumed", "Job resumed")),
+            ("Failed", _) => {
+                let outcome = [TOO_MANY_FAILURES, TOO_LATE];
+                let outcome = outcome
+                    .iter()
+                    .find(|outcome| new["reason"] == outcome.reason)?;
+                let message = outcome.message.to_owned();
+                Some(EventNote::warning(about, outcome.reason, message))
+            }
+            _ => None,
+        }
+    });
+    Some(on_success(decision, events))
+}
+
 /// Adds a condition with `lastProbeTime`, which conditions of Jobs have.
 fn add(conditions: &mut Vec<Value>, mut condition: Value, now: Timestamp) {
     let is_new = !conditions
@@ -242,7 +286,7 @@ fn add(conditions: &mut Vec<Value>, mut condition: Value, now: Timestamp) {
 mod tests {
     use super::*;
     use crate::actor::NamespacedName;
-    use crate::tests::{ActorHarness, START, decided};
+    use crate::tests::{ActorHarness, START, decided, events};
 
     fn mk_job(spec: &Value, status: &Value) -> Value {
         let mut job = json!({"metadata": {"name": "j", "namespace": "n"}, "status": status,
@@ -360,6 +404,60 @@ mod tests {
                 expected,
                 "{spec} {pods:?}"
             );
+        }
+    }
+
+    #[test]
+    fn reports_new_conditions() {
+        let suspended = json!([{"type": "Suspended", "status": "True"}]);
+        let mut was_suspended = started();
+        was_suspended["conditions"] = suspended;
+        let (late, suspend) = (
+            json!({"activeDeadlineSeconds": 10}),
+            json!({"suspend": true}),
+        );
+        let too_many = "Warning BackoffLimitExceeded: Job has reached the specified backoff limit";
+        let too_late = "Warning DeadlineExceeded: Job was active longer than specified deadline";
+        /// Spec, status, Pods, seconds since the start, and the Events.
+        type Case<'a> = (&'a Value, &'a Value, &'a [&'a str], i64, &'a [&'a str]);
+        let cases: [Case<'_>; 7] = [
+            (
+                &json!({}),
+                &started(),
+                &["Succeeded"],
+                0,
+                &["Normal Completed: Job completed"],
+            ),
+            (&json!({}), &started(), &["Succeeded", "deleted"], 0, &[]),
+            (
+                &json!({}),
+                &started(),
+                &["Failed", "Failed"],
+                0,
+                &[too_many],
+            ),
+            (&late, &started(), &[], 10, &[too_late]),
+            (
+                &suspend,
+                &started(),
+                &[],
+                0,
+                &["Normal Suspended: Job suspended"],
+            ),
+            (&suspend, &was_suspended, &["deleted"], 0, &[]),
+            (
+                &json!({}),
+                &was_suspended,
+                &["Running"],
+                0,
+                &["Normal Resumed: Job resumed"],
+            ),
+        ];
+        for (spec, status, pods, secs, expected) in cases {
+            let harness = harness(mk_job(spec, status), pods);
+            let decision = harness.decide(&key(), later(START, secs));
+            assert_eq!(decided(&decision).verb, "patch", "{spec} {pods:?}");
+            assert_eq!(events(&decision), expected, "{spec} {pods:?}");
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! - `actor`: the trait of an actor, and the adapter that makes it a controller.
 //! - `cache`: the objects that an actor watches.
+//! - `events`: Events about the objects of actors.
 //! - `objects`: helpers for requests: owner references, conditions, names, patches.
 //! - [`annotations`]: annotations that control the simulation of an object.
 //! - `node`, `pod`, `replicaset`, `deployment`, `job`, `vcjob`: the actors.
@@ -11,6 +12,7 @@ mod actor;
 pub mod annotations;
 mod cache;
 mod deployment;
+mod events;
 mod job;
 mod node;
 mod objects;
@@ -43,6 +45,7 @@ fn start_one<A: Actor>(manager: &mut ControllerManager, make: impl Fn() -> A + S
         ActorController::<A>::interest(),
         DriverOptions {
             timing: TimeSource::Own,
+            reporter: Some(A::REPORTER),
             ..DriverOptions::default()
         },
         move || ActorController::new(make()),

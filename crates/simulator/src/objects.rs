@@ -185,6 +185,27 @@ pub(crate) fn set_condition(conditions: &mut Vec<Value>, mut condition: Value, n
     }
 }
 
+/// How a percentage becomes a number of Pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PercentRounding {
+    Down,
+    Up,
+}
+
+/// The number of Pods that a number or a percentage of `total` means; `None` if the value is absent or neither. Mirrors
+/// `apimachinery/pkg/util/intstr`.
+pub(crate) fn scaled(value: &Value, total: usize, rounding: PercentRounding) -> Option<usize> {
+    if let Some(number) = value.as_i64() {
+        return Some(usize::try_from(number).unwrap_or(0));
+    }
+    let percent: usize = value.as_str()?.strip_suffix('%')?.parse().ok()?;
+    let hundredths = percent.checked_mul(total)?;
+    Some(match rounding {
+        PercentRounding::Down => hundredths / 100,
+        PercentRounding::Up => hundredths.div_ceil(100),
+    })
+}
+
 /// The first of the numbered names of an owner that is not in use.
 pub(crate) fn free_name(
     cache: &ObjectCache,

@@ -6,10 +6,10 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::actor::{Actor, ActorDecision, request, request_or_rest, rest};
+use crate::actor::{Actor, ActorDecision, request_or_rest, rest};
 use crate::cache::{GroupResource, ObjectCache, ObjectSnapshot};
-use crate::objects::{delete, set_count, time_at, write_status};
-use crate::pod::{PODS, is_active, make_pod};
+use crate::objects::{set_count, time_at, write_status};
+use crate::pod::{PODS, delete_pod, is_active, make_pod};
 
 pub(crate) const REPLICA_SETS: GroupResource = ("apps", "replicasets");
 
@@ -21,6 +21,7 @@ pub(crate) struct ReplicaSetActor;
 
 impl Actor for ReplicaSetActor {
     const NAME: &'static str = "simulated-replicasets";
+    const REPORTER: &'static str = "replicaset-controller";
     const KINDS: &'static [GroupResource] = &[REPLICA_SETS, PODS];
 
     fn decide(&self, cache: &ObjectCache, set: &ObjectSnapshot, _: Timestamp) -> ActorDecision {
@@ -38,7 +39,7 @@ impl Actor for ReplicaSetActor {
         if active.len() > wanted
             && let Some(pod) = active.iter().min_by_key(|pod| worth(pod))
         {
-            return request(delete(pod), "too many Pods");
+            return delete_pod(cache, set, pod);
         }
         request_or_rest(
             write_status(set, &status(set, &active)),
@@ -74,7 +75,8 @@ fn status(set: &ObjectSnapshot, active: &[&ObjectSnapshot]) -> Value {
 mod tests {
     use super::*;
     use crate::actor::NamespacedName;
-    use crate::tests::{ActorHarness, START, decided};
+    use crate::tests::{ActorHarness, START, decided, events};
+    use caretaker_controllers::runtime::call::FailureKind;
     use serde_json::json;
 
     fn mk_set(replicas: u32) -> Value {
@@ -101,8 +103,11 @@ mod tests {
         harness.applied(REPLICA_SETS, mk_set(2));
         let mut names = Vec::new();
         for _ in 0..2 {
-            let made = decided(&harness.decide(&key, START));
+            let decision = harness.decide(&key, START);
+            let made = decided(&decision);
             assert_eq!(made.verb, "create");
+            let event = format!("Normal SuccessfulCreate: Created pod: {}", made.name);
+            assert_eq!(events(&decision), [event]);
             let owner = &made.body["metadata"]["ownerReferences"][0];
             assert_eq!(owner["uid"], "uid-of-s");
             assert_eq!(owner["controller"], true);
@@ -147,12 +152,47 @@ mod tests {
             for (name, status, node) in pods {
                 harness.applied(PODS, mk_pod(name, &status, node));
             }
-            let asked = decided(&harness.decide(&NamespacedName::new("n", "s"), START));
+            let decision = harness.decide(&NamespacedName::new("n", "s"), START);
+            let asked = decided(&decision);
             match expected {
-                Some(expected) => assert_eq!((asked.verb, asked.name.as_str()), expected),
+                Some((verb, name)) => {
+                    assert_eq!((asked.verb, asked.name.as_str()), (verb, name));
+                    let event = format!("Normal SuccessfulDelete: Deleted pod: {name}");
+                    assert_eq!(events(&decision), [event]);
+                }
                 None => assert_eq!(asked.verb, "create"),
             }
         }
+    }
+
+    #[test]
+    fn reports_refused_pods() {
+        let key = NamespacedName::new("n", "s");
+        let mut harness = ActorHarness::of(ReplicaSetActor);
+        harness.applied(REPLICA_SETS, mk_set(1));
+        let decision = harness.decide(&key, START);
+        let cases = [
+            (
+                FailureKind::Forbidden,
+                Some("FailedCreate: Error creating: no"),
+            ),
+            (
+                FailureKind::Refused,
+                Some("FailedCreate: Error creating: no"),
+            ),
+            (FailureKind::Conflict, None),
+            (FailureKind::NamespaceEnding, None),
+            (FailureKind::Unavailable, None),
+        ];
+        for (kind, expected) in cases {
+            let found = harness.failed(&key, &decision, kind, "no");
+            assert_eq!(found.as_deref(), expected, "{kind:?}");
+        }
+        harness.applied(REPLICA_SETS, mk_set(0));
+        harness.applied(PODS, mk_pod("a", &ready(), "x"));
+        let decision = harness.decide(&key, START);
+        let found = harness.failed(&key, &decision, FailureKind::Forbidden, "no");
+        assert_eq!(found.as_deref(), Some("FailedDelete: Error deleting: no"));
     }
 
     #[test]

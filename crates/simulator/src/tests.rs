@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use caretaker_controllers::runtime::call::{ApiAnswer, ApiCall};
+use caretaker_controllers::runtime::call::{ApiAnswer, ApiCall, CallFailure, FailureKind};
 use caretaker_controllers::runtime::controller::{
-    AnsweredCall, Controller, NextStep, ObservedChange, WakeList,
+    AnsweredCall, Controller, DecisionReason, NextStep, ObservedChange, WakeList,
 };
 use caretaker_controllers::runtime::kind::{ApiKind, KindCatalog, KindScope, KindState, KindVerbs};
 use caretaker_controllers::runtime::record::{RecordView, decode};
@@ -150,6 +150,33 @@ impl<A: Actor> ActorHarness<A> {
         });
     }
 
+    /// The server refuses the decided request. Returns the Event, `reason: message`.
+    pub(crate) fn failed(
+        &mut self,
+        key: &NamespacedName,
+        decision: &ActorDecision,
+        kind: FailureKind,
+        message: &str,
+    ) -> Option<String> {
+        let answer = ApiAnswer::Failed(CallFailure {
+            kind,
+            status: None,
+            message: message.to_owned(),
+            retry_after: None,
+        });
+        let notes = self.controller.answered(AnsweredCall {
+            key,
+            call: &call(decision),
+            answer: &answer,
+            now: START,
+            wake: &mut WakeList::default(),
+        });
+        let mut notes = notes.iter();
+        notes
+            .next()
+            .map(|note| format!("{}: {}", note.reason, note.message))
+    }
+
     /// The decided request succeeds without returning an object.
     pub(crate) fn answered(&mut self, key: &NamespacedName, decision: &ActorDecision) {
         let (call, done) = (call(decision), ApiAnswer::Done);
@@ -188,6 +215,20 @@ pub(crate) fn decided(decision: &ActorDecision) -> RequestSummary {
         grace_secs,
         body,
     }
+}
+
+/// The Events of a decision, `source host part type reason: message`: those about its state, then those of its success.
+pub(crate) fn events(decision: &ActorDecision) -> Vec<String> {
+    let notes = decision.notes.iter();
+    let notes = notes.chain(decision.because.events_on_success());
+    let texts = notes.map(|note| {
+        let source = note.source.as_ref();
+        let (of, host) = source.map_or(("", ""), |source| (source.component, &source.host));
+        let (part, severity) = (&note.field_path, note.severity);
+        let (reason, message) = (note.reason, &note.message);
+        format!("{of} {host} {part} {severity:?} {reason}: {message}")
+    });
+    texts.map(|text| text.trim_start().to_owned()).collect()
 }
 
 fn call(decision: &ActorDecision) -> ApiCall {

@@ -15,7 +15,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-use caretaker_controllers::runtime::controller::{EventNote, EventSeverity, ObjectIdentity};
+use caretaker_controllers::runtime::controller::EventNote;
 use caretaker_controllers::runtime::record::Uid;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -30,6 +30,7 @@ use crate::annotations::{
     COUNTERS, FOREVER, KEPT, OUTCOME, PodBehaviour, RUN_SECONDS, START_SECONDS, VolcanoJobOutcome,
 };
 use crate::cache::{GroupResource, ObjectCache, ObjectSnapshot};
+use crate::events::{identity, on_state};
 use crate::objects::{change, delete, later, time_at, write_status};
 use crate::pod::{PODS, is_active};
 
@@ -189,30 +190,14 @@ impl<'a> VolcanoJob<'a> {
         }
         let why = format!("the Queue {queue} does not exist");
         let status = status::without_queue(self.object, self.min_available(), &why, now);
-        let mut decision = match write_status(self.object, &status) {
+        let decision = match write_status(self.object, &status) {
             Some(call) => request(call, "the Queue of the Job does not exist"),
             None => retry(why.clone()),
         };
-        decision.notes.push(EventNote {
-            about: self.identity(),
-            severity: EventSeverity::Warning,
-            reason: status::QUEUE_MISSING,
-            message: format!("{why}; the Job starts when it is created"),
-            dedup_key: None,
-        });
-        Some(decision)
-    }
-
-    fn identity(&self) -> ObjectIdentity {
-        let meta = self.object.meta();
-        let api_version = self.cache.served(JOBS).map(|(_, kind)| kind.api_version());
-        ObjectIdentity {
-            api_version: api_version.unwrap_or_default(),
-            kind: "Job".to_owned(),
-            namespace: meta.namespace.to_string(),
-            name: meta.name.to_string(),
-            uid: meta.uid.to_string(),
-        }
+        let about = identity(self.cache, self.object);
+        let message = format!("{why}; the Job starts when it is created");
+        let event = EventNote::warning(about, status::QUEUE_MISSING, message);
+        Some(on_state(decision, [event]))
     }
 
     /// A new Job enters the phase Pending.

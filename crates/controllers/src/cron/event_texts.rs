@@ -117,13 +117,8 @@ pub(super) fn note(
         ("cronjob", cronjob.as_str()),
         ("namespace", &about.namespace),
     ];
-    Some(EventNote {
-        about: about.clone(),
-        severity: *severity,
-        reason,
-        message: filled(sentence, values.iter().chain(&common)),
-        dedup_key: None,
-    })
+    let message = filled(sentence, values.iter().chain(&common));
+    Some(EventNote::new(*severity, about.clone(), reason, message))
 }
 
 /// A user's text as Go's `%q` prints it, shortened.

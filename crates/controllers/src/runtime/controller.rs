@@ -107,6 +107,11 @@ pub trait DecisionReason: Display + Clone + Send + Sync + 'static {
         None
     }
 
+    /// The Events that the driver emits when the server has accepted the write of the decision.
+    fn events_on_success(&self) -> &[EventNote] {
+        &[]
+    }
+
     /// The reason as evidence and `explain` show it: the rule's id and the sentence.
     fn to_json(&self) -> Value {
         json!({"rule": self.rule(), "message": self.to_string()})
@@ -179,12 +184,24 @@ pub struct WakeList<K> {
 pub struct EventNote {
     /// The object of the Event.
     pub about: ObjectIdentity,
+    /// The part of the object, `spec.containers{web}`; empty for the whole object.
+    pub field_path: String,
+    /// The source that the Event names; the reporter of the driver if `None`.
+    pub source: Option<EventSource>,
     pub severity: EventSeverity,
     /// The reason that programs compare, `OwnerRefInvalidNamespace`.
     pub reason: &'static str,
     pub message: String,
     /// Notes that differ only in this key are different notes, and each gets its Event. It is not written anywhere.
     pub dedup_key: Option<String>,
+}
+
+/// The program that reports an Event, and the Node that it runs on.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EventSource {
+    pub component: &'static str,
+    /// Empty for programs that are not bound to a Node.
+    pub host: String,
 }
 
 /// The type of an Event.
@@ -224,14 +241,32 @@ impl<K, R> Verdict<K, R> {
 // === impl EventNote ===
 
 impl EventNote {
-    pub(crate) fn warning(about: ObjectIdentity, reason: &'static str, message: String) -> Self {
+    /// A note about a whole object, with the driver's reporter as its source.
+    pub fn new(
+        severity: EventSeverity,
+        about: ObjectIdentity,
+        reason: &'static str,
+        message: String,
+    ) -> Self {
         Self {
             about,
-            severity: EventSeverity::Warning,
+            field_path: String::new(),
+            source: None,
+            severity,
             reason,
             message,
             dedup_key: None,
         }
+    }
+
+    /// A [`EventNote::new`] of type `Normal`.
+    pub fn normal(about: ObjectIdentity, reason: &'static str, message: String) -> Self {
+        Self::new(EventSeverity::Normal, about, reason, message)
+    }
+
+    /// A [`EventNote::new`] of type `Warning`.
+    pub fn warning(about: ObjectIdentity, reason: &'static str, message: String) -> Self {
+        Self::new(EventSeverity::Warning, about, reason, message)
     }
 }
 

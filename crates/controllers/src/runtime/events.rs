@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::controller::{EventNote, EventSeverity};
+use super::controller::{EventNote, EventSeverity, EventSource};
 use super::effects::{exchange, refusal};
 use super::metrics::{ControllerMetrics, DropLabels};
 use super::report_interval::ReportInterval;
@@ -111,26 +111,25 @@ impl EventRecorder {
     pub async fn run(mut self) {
         while let Some((controller, note)) = self.notes.recv().await {
             let (now, steady) = (self.clock.now(), self.clock.steady());
-            match self.correlator.take(controller, &note, now, steady) {
-                Some(planned) => self.write(controller, &note, planned).await,
+            let source = note.source.clone().unwrap_or_else(|| EventSource {
+                component: controller,
+                host: String::new(),
+            });
+            match self.correlator.take(&source, &note, now, steady) {
+                Some(planned) => self.write(&source, &note, planned).await,
                 None => dropped(&self.metrics, "spam"),
             }
         }
     }
 
-    async fn write(
-        &mut self,
-        controller: &'static str,
-        note: &EventNote,
-        mut planned: PlannedEvent,
-    ) {
+    async fn write(&mut self, source: &EventSource, note: &EventNote, mut planned: PlannedEvent) {
         let mut why = String::new();
         for _ in 0..TRIES_MAX {
             let name = match &planned.name {
                 Some(name) => name.clone(),
                 None => self.new_name(note),
             };
-            let Ok(request) = request(controller, note, &name, &planned) else {
+            let Ok(request) = request(source, note, &name, &planned) else {
                 break;
             };
             let reply = exchange(&self.client, request, &self.metrics).await;
@@ -144,7 +143,7 @@ impl EventRecorder {
             };
             match status {
                 Some(200..300) => {
-                    self.correlator.written(controller, note, &planned, name);
+                    self.correlator.written(source, note, &planned, name);
                     return;
                 }
                 // The Event expired or was deleted: create a new one.
@@ -159,7 +158,7 @@ impl EventRecorder {
         if self.reports.is_due(&why, Instant::now()) {
             let (object, reason) = (note.about.to_string(), note.reason);
             tracing::warn!(
-                controller,
+                controller = source.component,
                 object,
                 reason,
                 error = why,
@@ -188,7 +187,7 @@ fn dropped(metrics: &ControllerMetrics, reason: &'static str) {
 
 /// The request for an Event: a create, or a patch that raises the count of an existing one and moves its last time.
 fn request(
-    controller: &str,
+    source: &EventSource,
     note: &EventNote,
     name: &str,
     planned: &PlannedEvent,
@@ -208,7 +207,7 @@ fn request(
         let path = format!("{path}/{name}");
         (Method::PATCH, path, "application/merge-patch+json", patch)
     } else {
-        let event = event(controller, note, namespace, name, planned);
+        let event = event(source, note, namespace, name, planned);
         (Method::POST, path, "application/json", event)
     };
     Request::builder()
@@ -219,7 +218,7 @@ fn request(
 }
 
 fn event(
-    controller: &str,
+    source: &EventSource,
     note: &EventNote,
     namespace: &str,
     name: &str,
@@ -229,26 +228,34 @@ fn event(
         EventSeverity::Normal => "Normal",
         EventSeverity::Warning => "Warning",
     };
+    let mut involved = json!({
+        "apiVersion": note.about.api_version,
+        "kind": note.about.kind,
+        "namespace": note.about.namespace,
+        "name": note.about.name,
+        "uid": note.about.uid,
+    });
+    if !note.field_path.is_empty() {
+        involved["fieldPath"] = note.field_path.as_str().into();
+    }
+    let mut reporter = json!({"component": source.component});
+    if !source.host.is_empty() {
+        reporter["host"] = source.host.as_str().into();
+    }
     json!({
         "kind": "Event",
         "apiVersion": "v1",
         "metadata": {"name": name, "namespace": namespace},
-        "involvedObject": {
-            "apiVersion": note.about.api_version,
-            "kind": note.about.kind,
-            "namespace": note.about.namespace,
-            "name": note.about.name,
-            "uid": note.about.uid,
-        },
+        "involvedObject": involved,
         "reason": note.reason,
         "message": planned.message,
         "type": severity,
         "count": planned.count,
         "firstTimestamp": seconds(planned.first),
         "lastTimestamp": seconds(planned.last),
-        "source": {"component": controller},
-        "reportingComponent": controller,
-        "reportingInstance": "",
+        "source": reporter,
+        "reportingComponent": source.component,
+        "reportingInstance": source.host,
     })
 }
 

@@ -1,7 +1,7 @@
 //! Events as users see them.
 
 use caretaker_apiserver::{ApiServer, UserIdentity};
-use caretaker_controllers::runtime::controller::{EventNote, EventSeverity, ObjectIdentity};
+use caretaker_controllers::runtime::controller::{EventNote, EventSource, ObjectIdentity};
 use caretaker_controllers::runtime::events::EventSink;
 use caretaker_controllers::runtime::metrics::ControllerMetrics;
 use caretaker_machinery::clock::{Clock, REAL_TIME};
@@ -9,7 +9,7 @@ use caretaker_machinery::rng::Rng;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::driver_world::{DriverWorld, PATH, START, user};
+use crate::driver_world::{DriverWorld, PATH, RequestFate, START, user};
 
 const EVENTS: &str = "/api/v1/namespaces/default/events";
 
@@ -138,13 +138,7 @@ async fn an_event_about_a_name_that_is_no_dns_name_is_written() {
         };
         sink.emit(
             "toy-controller",
-            EventNote {
-                about,
-                severity: EventSeverity::Warning,
-                reason: "Noted",
-                message: "it has an odd name".to_owned(),
-                dedup_key: None,
-            },
+            EventNote::warning(about, "Noted", "it has an odd name".to_owned()),
         );
     }
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
@@ -156,4 +150,62 @@ async fn an_event_about_a_name_that_is_no_dns_name_is_written() {
         .collect();
     about.sort_unstable();
     assert_eq!(about, ["Upper", &longest, "plain", "with:colon"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_on_success_wait_for_the_server_to_accept_the_write() {
+    let world = DriverWorld::new();
+    let mut refusals = 2;
+    world.rule(move |method, _| {
+        let is_refused = *method == Method::DELETE && refusals > 0;
+        refusals -= usize::from(is_refused);
+        match is_refused {
+            true => RequestFate::Overtaken,
+            false => RequestFate::Pass,
+        }
+    });
+    world.create("doomed-noted", &[]).await;
+    world.pass(20).await;
+    assert_eq!(world.count("DELETE"), 3);
+    assert!(!world.has("doomed-noted").await);
+    let found = events(&world).await;
+    assert_eq!(found.len(), 1, "reads and refused writes emit none");
+    assert_eq!(found[0]["count"], 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_names_its_own_source_and_the_part_of_the_object() {
+    let clock = Clock::driven(START.parse().unwrap(), REAL_TIME);
+    let server = ApiServer::ephemeral(clock.clone(), Rng::seeded(7));
+    let server = server.service(UserIdentity::admin());
+    let client = kube::Client::new(server.clone(), "default");
+    let (sink, recorder) = EventSink::new(client, clock, ControllerMetrics::new());
+    tokio::spawn(recorder.run());
+    let about = ObjectIdentity {
+        api_version: "v1".to_owned(),
+        kind: "Pod".to_owned(),
+        namespace: "default".to_owned(),
+        name: "web".to_owned(),
+        uid: "uid-of-web".to_owned(),
+    };
+    let note = EventNote {
+        field_path: "spec.containers{c}".to_owned(),
+        source: Some(EventSource {
+            component: "kubelet",
+            host: "node-a".to_owned(),
+        }),
+        ..EventNote::normal(about, "Started", "Container started".to_owned())
+    };
+    sink.emit("toy-controller", note);
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    let (_, list) = user(&server, Method::GET, EVENTS, &Value::Null).await;
+    let event = &list["items"][0];
+    assert_eq!(event["involvedObject"]["fieldPath"], "spec.containers{c}");
+    assert_eq!(
+        event["source"],
+        json!({"component": "kubelet", "host": "node-a"})
+    );
+    assert_eq!(event["reportingComponent"], "kubelet");
+    assert_eq!(event["reportingInstance"], "node-a");
+    assert_eq!(event["type"], "Normal");
 }

@@ -19,8 +19,8 @@ use caretaker_controllers::runtime::call::{
     AbsenceProof, ApiAnswer, ApiCall, CallTarget, DeletePropagation, JudgedVersion, PatchForm,
 };
 use caretaker_controllers::runtime::controller::{
-    AfterWrite, AnsweredCall, Controller, DecisionReason, DriverStep, EventNote, EventSeverity,
-    NextStep, ObjectIdentity, ObservedChange, Verdict, WakeList,
+    AfterWrite, AnsweredCall, Controller, DecisionReason, DriverStep, EventNote, NextStep,
+    ObjectIdentity, ObservedChange, Verdict, WakeList,
 };
 use caretaker_controllers::runtime::kind::KindId;
 use caretaker_controllers::runtime::metrics::ControllerMetrics;
@@ -81,10 +81,13 @@ impl fmt::Display for ToyKey {
 #[derive(Debug, Clone)]
 pub(crate) enum ToyReason {
     NothingToDo,
-    Doomed,
+    /// With the Events of its delete.
+    Doomed(Vec<EventNote>),
     Finalizer,
     OwnerUnknown,
-    OwnerAbsent { owner: String },
+    OwnerAbsent {
+        owner: String,
+    },
 }
 
 impl ToyController {
@@ -113,7 +116,11 @@ impl ToyController {
             } else {
                 NextStep::Call(mk_delete(record))
             };
-            return (next, ToyReason::Doomed);
+            let notes = match name.ends_with("-noted") {
+                true => self.notes(name),
+                false => Vec::new(),
+            };
+            return (next, ToyReason::Doomed(notes));
         }
         if name.starts_with("waiting-") {
             return (NextStep::Retry, ToyReason::NothingToDo);
@@ -296,19 +303,15 @@ impl ToyController {
             return Vec::new();
         };
         let meta = &known.record.meta;
-        vec![EventNote {
-            about: ObjectIdentity {
-                api_version: "v1".to_owned(),
-                kind: "ConfigMap".to_owned(),
-                namespace: meta.namespace.to_string(),
-                name: meta.name.to_string(),
-                uid: meta.uid.to_string(),
-            },
-            severity: EventSeverity::Warning,
-            reason: "Noted",
-            message: format!("it has {} finalizers", meta.finalizers.len()),
-            dedup_key: None,
-        }]
+        let about = ObjectIdentity {
+            api_version: "v1".to_owned(),
+            kind: "ConfigMap".to_owned(),
+            namespace: meta.namespace.to_string(),
+            name: meta.name.to_string(),
+            uid: meta.uid.to_string(),
+        };
+        let message = format!("it has {} finalizers", meta.finalizers.len());
+        vec![EventNote::warning(about, "Noted", message)]
     }
 }
 
@@ -316,7 +319,7 @@ impl DecisionReason for ToyReason {
     fn rule(&self) -> &'static str {
         match self {
             Self::NothingToDo => "NothingToDo",
-            Self::Doomed => "Doomed",
+            Self::Doomed(_) => "Doomed",
             Self::Finalizer => "Finalizer",
             Self::OwnerUnknown => "OwnerUnknown",
             Self::OwnerAbsent { .. } => "OwnerAbsent",
@@ -326,13 +329,20 @@ impl DecisionReason for ToyReason {
     fn proof(&self) -> Option<&AbsenceProof> {
         matches!(self, Self::OwnerAbsent { .. }).then_some(&AbsenceProof::NotFound)
     }
+
+    fn events_on_success(&self) -> &[EventNote] {
+        match self {
+            Self::Doomed(notes) => notes,
+            _ => &[],
+        }
+    }
 }
 
 impl fmt::Display for ToyReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NothingToDo => f.write_str("nothing to do"),
-            Self::Doomed => f.write_str("its time has come"),
+            Self::Doomed(_) => f.write_str("its time has come"),
             Self::Finalizer => f.write_str("it waits for us"),
             Self::OwnerUnknown => f.write_str("its owner is not known"),
             Self::OwnerAbsent { owner } => write!(f, "its owner {owner} does not exist"),

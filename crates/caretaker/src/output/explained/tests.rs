@@ -1,6 +1,6 @@
 use caretaker_controllers::gc::explain::DependentCount;
 use caretaker_controllers::runtime::call::{AbsenceProof, CallTarget, JudgedVersion, PatchForm};
-use caretaker_controllers::runtime::controller::{EventNote, EventSeverity};
+use caretaker_controllers::runtime::controller::EventNote;
 use caretaker_controllers::runtime::kind::KindId;
 use caretaker_controllers::runtime::record::{Revision, Uid};
 
@@ -294,13 +294,7 @@ fn the_text_names_owners_blockers_and_dependents() {
         dependents("Pod", "pods", 12),
         dependents("Set", "sets.g", 1),
     ];
-    explained.verdict.notes = vec![EventNote {
-        about: owner(),
-        severity: EventSeverity::Warning,
-        reason: "Odd",
-        message: "look".into(),
-        dedup_key: None,
-    }];
+    explained.verdict.notes = vec![EventNote::warning(owner(), "Odd", "look".into())];
     assert_eq!(
         explained.text(),
         "Pod shop/a, uid uid-a

@@ -22,7 +22,9 @@ use super::clock_skew::{DriverTime, ServerTime};
 use super::failure_log::FailureCause;
 use super::report::TargetName;
 use crate::runtime::call::{ApiAnswer, ApiCall, CallFailure, FailureKind};
-use crate::runtime::controller::{AfterWrite, AnsweredCall, Controller, DriverStep};
+use crate::runtime::controller::{
+    AfterWrite, AnsweredCall, Controller, DecisionReason as _, DriverStep,
+};
 use crate::runtime::effects::{Effects, PerformedCall};
 use crate::runtime::kind::KindId;
 use crate::runtime::queue::ReleaseCause;
@@ -291,10 +293,14 @@ impl<C: Controller> Driver<C> {
             now: time,
             wake: &mut self.wake,
         });
+        let is_accepted = matches!(answer, ApiAnswer::Object(_) | ApiAnswer::Done);
+        let on_success = match is_accepted && !call.is_read() {
+            true => because.events_on_success(),
+            false => &[],
+        };
         if !self.gate.holds_all() {
-            for note in notes {
-                self.report.emit(note);
-            }
+            let notes = notes.into_iter().chain(on_success.iter().cloned());
+            notes.for_each(|note| self.report.emit(note));
         }
         let has_failed = matches!(answer, ApiAnswer::Failed(_));
         // A failure must not wake its own key, because that key backs off.

@@ -11,7 +11,7 @@ use caretaker_machinery::clock::SteadyTime;
 use jiff::Timestamp;
 
 use crate::runtime::bounded_map::BoundedMap;
-use crate::runtime::controller::{EventNote, EventSeverity, ObjectIdentity};
+use crate::runtime::controller::{EventNote, EventSeverity, EventSource, ObjectIdentity};
 
 /// How many Events about one object may be written at once, as in upstream.
 const SPAM_BURST: u32 = 25;
@@ -32,14 +32,14 @@ const REMEMBERED_MAX: usize = 4_096;
 #[derive(Debug)]
 pub(super) struct EventCorrelator {
     /// Per source and object: how many Events may still be written.
-    spam: BoundedMap<(&'static str, ObjectIdentity), SpamTokens>,
+    spam: BoundedMap<(EventSource, ObjectIdentity), SpamTokens>,
     /// Per source, object and reason: the recent messages, and when the last one came.
     similar: BoundedMap<EventGroup, (SteadyTime, BTreeSet<String>)>,
-    /// Per Event: its name and count on the server.
-    written: BoundedMap<(EventGroup, String), WrittenEvent>,
+    /// Per Event, also by the part of the object: its name and count on the server.
+    written: BoundedMap<(EventGroup, String, String), WrittenEvent>,
 }
 
-type EventGroup = (&'static str, ObjectIdentity, &'static str, bool);
+type EventGroup = (EventSource, ObjectIdentity, &'static str, bool);
 
 #[derive(Debug, Clone, Copy)]
 struct SpamTokens {
@@ -74,17 +74,18 @@ impl EventCorrelator {
     /// Plans the Event of a note; `None` if there were too many Events about its object.
     pub(super) fn take(
         &mut self,
-        controller: &'static str,
+        source: &EventSource,
         note: &EventNote,
         now: Timestamp,
         steady: SteadyTime,
     ) -> Option<PlannedEvent> {
-        let group = group(controller, note);
+        let group = group(source, note);
         let (message, distinct_by) = self.combine(&group, note, steady);
-        if !self.spend(controller, &note.about, steady) {
+        if !self.spend(source, &note.about, steady) {
             return None;
         }
-        let written = self.written.get(&(group, distinct_by.clone()));
+        let key = (group, note.field_path.clone(), distinct_by.clone());
+        let written = self.written.get(&key);
         Some(match written {
             Some(written) => PlannedEvent {
                 name: Some(written.name.clone()),
@@ -108,7 +109,7 @@ impl EventCorrelator {
     /// Remembers that the server has a planned Event, under this name.
     pub(super) fn written(
         &mut self,
-        controller: &'static str,
+        source: &EventSource,
         note: &EventNote,
         planned: &PlannedEvent,
         name: String,
@@ -118,7 +119,8 @@ impl EventCorrelator {
             count: planned.count,
             first: planned.first,
         };
-        let key = (group(controller, note), planned.distinct_by.clone());
+        let part = note.field_path.clone();
+        let key = (group(source, note), part, planned.distinct_by.clone());
         self.written.insert(key, written);
     }
 
@@ -148,8 +150,8 @@ impl EventCorrelator {
         }
     }
 
-    fn spend(&mut self, controller: &'static str, about: &ObjectIdentity, now: SteadyTime) -> bool {
-        let key = (controller, about.clone());
+    fn spend(&mut self, source: &EventSource, about: &ObjectIdentity, now: SteadyTime) -> bool {
+        let key = (source.clone(), about.clone());
         let mut tokens = match self.spam.get(&key) {
             Some(tokens) => tokens.refilled(now),
             None => SpamTokens {
@@ -174,9 +176,9 @@ impl Default for EventCorrelator {
     }
 }
 
-fn group(controller: &'static str, note: &EventNote) -> EventGroup {
+fn group(source: &EventSource, note: &EventNote) -> EventGroup {
     let is_warning = note.severity == EventSeverity::Warning;
-    (controller, note.about.clone(), note.reason, is_warning)
+    (source.clone(), note.about.clone(), note.reason, is_warning)
 }
 
 // === impl SpamTokens ===
@@ -199,28 +201,26 @@ impl SpamTokens {
 mod tests {
     use super::*;
 
-    const SOURCE: &str = "garbage-collector-controller";
+    const SOURCE: EventSource = EventSource {
+        component: "garbage-collector-controller",
+        host: String::new(),
+    };
 
     fn at(secs: i64) -> Timestamp {
         Timestamp::from_second(secs).unwrap()
     }
 
     fn mk_note(name: &str, message: &str) -> EventNote {
-        EventNote {
-            about: ObjectIdentity {
-                name: name.to_owned(),
-                ..ObjectIdentity::default()
-            },
-            severity: EventSeverity::Warning,
-            reason: "OwnerRefInvalidNamespace",
-            message: message.to_owned(),
-            dedup_key: None,
-        }
+        let about = ObjectIdentity {
+            name: name.to_owned(),
+            ..ObjectIdentity::default()
+        };
+        EventNote::warning(about, "OwnerRefInvalidNamespace", message.to_owned())
     }
 
     /// Plans an Event by a clock that is not set.
     fn take(correlator: &mut EventCorrelator, note: &EventNote, secs: i64) -> Option<PlannedEvent> {
-        correlator.take(SOURCE, note, at(secs), SteadyTime::at(at(secs)))
+        correlator.take(&SOURCE, note, at(secs), SteadyTime::at(at(secs)))
     }
 
     /// Plans an Event and marks it as written. Returns its name before the write, its count and its message.
@@ -231,7 +231,7 @@ mod tests {
     ) -> Option<(Option<String>, u32, String)> {
         let planned = take(correlator, note, secs)?;
         let name = planned.name.clone().unwrap_or_else(|| format!("e{secs}"));
-        correlator.written(SOURCE, note, &planned, name);
+        correlator.written(&SOURCE, note, &planned, name);
         Some((planned.name, planned.count, planned.message))
     }
 
@@ -247,6 +247,19 @@ mod tests {
         assert_eq!((planned.first, planned.last), (at(0), at(9)));
         let other = record(&mut correlator, &mk_note("b", "m"), 9).unwrap();
         assert_eq!(other.1, 1, "about another object");
+    }
+
+    #[test]
+    fn events_about_parts_of_an_object_are_counted_apart() {
+        let mut correlator = EventCorrelator::default();
+        let about = |part: &str| EventNote {
+            field_path: format!("spec.containers{{{part}}}"),
+            ..mk_note("a", "m")
+        };
+        for (part, count) in [("a", 1), ("b", 1), ("a", 2)] {
+            let planned = record(&mut correlator, &about(part), 0).unwrap();
+            assert_eq!(planned.1, count, "{part}");
+        }
     }
 
     #[test]
@@ -300,7 +313,7 @@ mod tests {
         }
         // Five minutes later, by a clock that was set back by an hour.
         let steady = SteadyTime::at(at(3_900));
-        let planned = correlator.take(SOURCE, &note, at(300), steady).unwrap();
+        let planned = correlator.take(&SOURCE, &note, at(300), steady).unwrap();
         assert_eq!((planned.count, planned.last), (26, at(300)));
     }
 
