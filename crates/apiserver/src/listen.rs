@@ -71,8 +71,9 @@ const PING_WAIT: Duration = Duration::from_secs(15);
 /// Most bytes that are buffered on one h2 stream for a slow client: one chunk of a list.
 const STREAM_BYTES_MAX: usize = 64 * 1024;
 
-/// Grace period for requests at shutdown. Watches do not end by themselves, so a shutdown takes this long.
-const STOP_WAIT: Duration = Duration::from_millis(250);
+/// Grace period for requests at shutdown. Watches and idle connections end at once; only a client that is slow to send a
+/// body or to read an answer needs it.
+const STOP_WAIT: Duration = Duration::from_millis(500);
 
 /// Pause after accept failed because of missing file descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -251,7 +252,13 @@ impl ApiListener {
         }
         drop((self.socket, stopping, stopped));
         let all_ended = async { while connections.join_next().await.is_some() {} };
-        let _ = timeout(STOP_WAIT, all_ended).await;
+        if timeout(STOP_WAIT, all_ended).await.is_err() {
+            let open = connections.len();
+            tracing::info!(
+                open,
+                "closing connections whose requests did not end in time"
+            );
+        }
         connections.shutdown().await;
     }
 }
@@ -259,7 +266,7 @@ impl ApiListener {
 // === impl ListenerState ===
 
 impl<S: HttpSite> ListenerState<S> {
-    async fn connection(self: Arc<Self>, stream: TcpStream, stop: watch::Receiver<()>) {
+    async fn connection(self: Arc<Self>, stream: TcpStream, mut stop: watch::Receiver<()>) {
         let deadline = Instant::now() + STRANGER_WAIT;
         let Ok(local) = stream.local_addr() else {
             return;
@@ -271,15 +278,20 @@ impl<S: HttpSite> ListenerState<S> {
             shared: self,
             local: local.ip(),
             deadline,
-            stop,
+            stop: stop.clone(),
         };
-        match tls {
-            None => connection.drive(stream).await,
-            Some(tls) => match timeout_at(deadline, tls.accept(stream)).await {
-                Ok(Ok(stream)) => connection.drive(stream).await,
-                Ok(Err(error)) => tracing::debug!(%error, "no handshake"),
-                Err(_) => tracing::debug!("the handshake took too long"),
-            },
+        let Some(tls) = tls else {
+            return connection.drive(stream).await;
+        };
+        let handshake = tokio::select! { biased;
+            // There is no request yet that could be under way.
+            _ = stop.changed() => return,
+            handshake = timeout_at(deadline, tls.accept(stream)) => handshake,
+        };
+        match handshake {
+            Ok(Ok(stream)) => connection.drive(stream).await,
+            Ok(Err(error)) => tracing::debug!(%error, "no handshake"),
+            Err(_) => tracing::debug!("the handshake took too long"),
         }
     }
 
@@ -318,10 +330,15 @@ impl<S: HttpSite> ClientConnection<S> {
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let known = Arc::new(AtomicBool::new(false));
+        let (known, stop) = (Arc::new(AtomicBool::new(false)), self.stop.clone());
         let service = service_fn(|request| {
             let (shared, known, local) = (Arc::clone(&self.shared), Arc::clone(&known), self.local);
-            async move { Ok::<_, Infallible>(shared.handle(local, &known, request).await) }
+            let mut stop = stop.clone();
+            async move {
+                let response = shared.handle(local, &known, request).await;
+                let stopped = async move { drop(stop.changed().await) };
+                Ok::<_, Infallible>(response.map(|body| body.until(stopped)))
+            }
         });
         let http = self.shared.http.clone();
         let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));

@@ -3,6 +3,7 @@
 //! An object's bytes are copied without parsing, unless it is stored in another version than the requested one or the
 //! client wants YAML.
 
+use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -30,8 +31,12 @@ pub struct ResponseBody(BodyContent);
 
 enum BodyContent {
     Whole(Option<Bytes>),
-    Stream(Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>),
+    Stream(PieceStream),
+    /// A stream that goes on until its client or the server stops.
+    Endless(PieceStream),
 }
+
+type PieceStream = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
 
 /// The metadata of a list.
 #[derive(Debug, Clone, Default)]
@@ -54,6 +59,19 @@ impl ResponseBody {
 
     pub(crate) fn stream(stream: impl Stream<Item = Bytes> + Send + 'static) -> Self {
         Self::forwarded(stream.map(Ok))
+    }
+
+    /// A body without an end of its own, such as that of a watch. It ends when the server stops.
+    pub(crate) fn endless(stream: impl Stream<Item = Bytes> + Send + 'static) -> Self {
+        Self(BodyContent::Endless(Box::pin(stream.map(Ok))))
+    }
+
+    /// Ends an endless body when `stop` is ready; changes no other body.
+    pub(crate) fn until(self, stop: impl Future<Output = ()> + Send + 'static) -> Self {
+        match self.0 {
+            BodyContent::Endless(stream) => Self::forwarded(stream.take_until(Box::pin(stop))),
+            other => Self(other),
+        }
     }
 
     /// A body whose pieces come from elsewhere. An error breaks the connection off, or the stream of an h2 connection.
@@ -80,7 +98,9 @@ impl http_body::Body for ResponseBody {
             BodyContent::Whole(bytes) => {
                 Poll::Ready(bytes.take().filter(|bytes| !bytes.is_empty()).map(Ok))
             }
-            BodyContent::Stream(stream) => stream.as_mut().poll_next(context),
+            BodyContent::Stream(stream) | BodyContent::Endless(stream) => {
+                stream.as_mut().poll_next(context)
+            }
         };
         next.map(|bytes| bytes.map(|bytes| bytes.map(Frame::data)))
     }
@@ -94,7 +114,7 @@ impl http_body::Body for ResponseBody {
             BodyContent::Whole(bytes) => {
                 http_body::SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64))
             }
-            BodyContent::Stream(_) => http_body::SizeHint::default(),
+            BodyContent::Stream(_) | BodyContent::Endless(_) => http_body::SizeHint::default(),
         }
     }
 }
@@ -186,7 +206,7 @@ pub(crate) fn list(
 
 /// Makes the response of a watch.
 pub(crate) fn watch(lines: impl Stream<Item = Bytes> + Send + 'static) -> Response<ResponseBody> {
-    build(200, "application/json", ResponseBody::stream(lines))
+    build(200, "application/json", ResponseBody::endless(lines))
 }
 
 /// Makes the response to an unknown path, with the text of Go's file server.

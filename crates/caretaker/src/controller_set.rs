@@ -21,7 +21,7 @@ use caretaker_controllers::runtime::driver::DriverMode;
 use caretaker_controllers::runtime::driver::clock_skew::TimeSource;
 use caretaker_controllers::runtime::effects::ClientRateLimit;
 use caretaker_controllers::runtime::events::EventSink;
-use caretaker_controllers::runtime::evidence::EvidenceTrail;
+use caretaker_controllers::runtime::evidence::{Evidence, EvidenceTrail};
 use caretaker_controllers::runtime::feed_set::{FeedSet, FeedSetOptions};
 use caretaker_controllers::runtime::kind::KindState;
 use caretaker_controllers::runtime::manager::{ControllerManager, CurrentHandle, SharedParts};
@@ -31,7 +31,7 @@ use caretaker_controllers::ttl;
 use caretaker_machinery::clock::{Clock, SteadyTime};
 use caretaker_machinery::rng::Rng;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::watch;
+use tokio::sync::{broadcast, oneshot, watch};
 use tokio::task::JoinHandle;
 
 pub(crate) use self::builders::collected_kinds;
@@ -72,7 +72,8 @@ const BUILDERS: [(&str, ControllerBuilder); 5] = [
 /// Interval at which [`ControllerSet::ready`] checks whether all kinds are listed.
 const SYNC_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Time that the summary task gets to print its last lines after the controllers have stopped.
+/// Time that the summary task gets to print its last lines after the controllers have stopped. Only a reader of stderr
+/// that stalls needs it.
 const SUMMARY_STOP_MAX: Duration = Duration::from_secs(1);
 
 pub(crate) struct ControllerSetOptions<'a> {
@@ -98,8 +99,15 @@ pub(crate) struct ControllerSet {
     clock: Clock,
     /// Tasks that are aborted at the stop.
     background: Vec<JoinHandle<()>>,
-    summary: Option<JoinHandle<()>>,
+    summary: Option<SummaryTask>,
     evidence: EvidenceTrail,
+}
+
+/// Prints summary lines until it is stopped.
+struct SummaryTask {
+    /// Dropped in order to stop the task after the records that were written so far.
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<()>,
 }
 
 // === impl ControllerSet ===
@@ -179,8 +187,12 @@ impl ControllerSet {
 
     /// Prints summary lines on stderr from now on.
     pub(crate) fn print_summary(&mut self) {
-        let start = || tokio::spawn(print_summary(self.evidence.clone(), self.clock.clone()));
-        self.summary.get_or_insert_with(start);
+        let records = self.evidence.subscribe();
+        self.summary.get_or_insert_with(|| {
+            let (stop, stopped) = oneshot::channel();
+            let task = tokio::spawn(print_summary(records, stopped, self.clock.clone()));
+            SummaryTask { stop, task }
+        });
     }
 
     /// Prints one line on stderr when every kind is listed or cannot be listed.
@@ -236,11 +248,9 @@ impl ControllerSet {
         for task in self.background {
             task.abort();
         }
-        drop(self.diagnostics);
-        // The summary task ends when the last owner of the trail is gone.
-        drop(self.evidence);
-        if let Some(summary) = self.summary {
-            let _ = tokio::time::timeout(SUMMARY_STOP_MAX, summary).await;
+        if let Some(SummaryTask { stop, task }) = self.summary {
+            drop(stop);
+            let _ = tokio::time::timeout(SUMMARY_STOP_MAX, task).await;
         }
     }
 }
@@ -313,10 +323,12 @@ async fn wait_for_sync(
     }
 }
 
-/// Prints summary lines on stderr until the evidence ends.
-async fn print_summary(evidence: EvidenceTrail, clock: Clock) {
-    let mut records = evidence.subscribe();
-    drop(evidence);
+/// Prints summary lines on stderr until `stopped` is ready and all records have been read.
+async fn print_summary(
+    mut records: broadcast::Receiver<Arc<Evidence>>,
+    mut stopped: oneshot::Receiver<()>,
+    clock: Clock,
+) {
     let mut summary = ActionSummary::default();
     loop {
         let due = summary.due();
@@ -329,6 +341,8 @@ async fn print_summary(evidence: EvidenceTrail, clock: Clock) {
                 Err(RecvError::Closed) => break,
             },
             () = sleep_until(&clock, due) => {}
+            // The admin server holds the evidence for as long as it serves, so its end does not show.
+            _ = &mut stopped => break,
         }
         print_lines(summary.take_due(clock.steady()));
     }

@@ -103,14 +103,66 @@ async fn shutdown_ends_watches_and_refuses_connections() {
     let mut idle = running.connect().await;
     ask(&mut idle, &running.get("/version")).await;
 
+    let mut silent = running.connect().await;
+    silent.write_all(b"GET").await.unwrap();
+
     let start = Instant::now();
     running.stop = None;
     running.serving.await.unwrap();
-    assert!(start.elapsed() < Duration::from_secs(1));
-    for mut stream in [watch, idle] {
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    let mut end = String::new();
+    watch.read_to_string(&mut end).await.unwrap();
+    assert!(end.ends_with("0\r\n\r\n"), "the watch was cut off: {end}");
+    for mut stream in [watch, idle, silent] {
         assert_eq!(open_for(&mut stream).await, Duration::ZERO);
     }
     assert!(TcpStream::connect(running.address).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutdown_answers_a_write_under_way() {
+    let mut running = Running::start().await;
+    // Paused time jumps to the end of the grace period when every task waits for a socket.
+    let busy = tokio::spawn(async {
+        loop {
+            tokio::task::yield_now().await;
+        }
+    });
+    let body = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}"#;
+    let mut stream = running.connect().await;
+    let head = running.get("/api/v1/namespaces/default/configmaps");
+    let head = head.replacen("GET", "POST", 1).trim_end().to_owned();
+    let (first, rest) = body.split_at(10);
+    let head = format!(
+        "{head}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nExpect: 100-continue\r\n\r\n",
+        body.len()
+    );
+    // The interim answer shows that the server has begun to read the body.
+    let answer = ask(&mut stream, &head).await;
+    assert!(answer.starts_with("HTTP/1.1 100 "), "{answer}");
+    stream.write_all(first.as_bytes()).await.unwrap();
+    running.stop = None;
+    while TcpStream::connect(running.address).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    let answer = ask(&mut stream, rest).await;
+    assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
+    running.serving.await.unwrap();
+    busy.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutdown_does_not_wait_for_a_client_that_stalls() {
+    let mut running = Running::start().await;
+    let mut stream = running.connect().await;
+    let head = running.get("/api/v1/namespaces/default/configmaps");
+    let head = head.replacen("GET", "POST", 1).trim_end().to_owned();
+    let head = format!("{head}\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n");
+    assert!(ask(&mut stream, &head).await.starts_with("HTTP/1.1 100 "));
+    let start = Instant::now();
+    running.stop = None;
+    running.serving.await.unwrap();
+    assert_eq!(start.elapsed(), STOP_WAIT);
 }
 
 #[tokio::test(start_paused = true)]
