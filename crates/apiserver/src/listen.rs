@@ -6,11 +6,13 @@
 
 mod auth;
 mod kubeconfig;
+mod names;
 mod tls;
 
 pub use auth::{AccessCheck, BearerToken, TOKEN_BYTES};
 pub use hyper::body::Incoming;
-pub use kubeconfig::{KubeconfigError, KubeconfigFile};
+pub use kubeconfig::{KUBECONFIG_CONTEXT, KubeconfigError, KubeconfigFile};
+pub use names::{InvalidSubjectName, ServerNames, SubjectName};
 pub use tls::TlsKeys;
 
 pub use crate::request::RequestQuery;
@@ -39,6 +41,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use tokio_rustls::TlsAcceptor;
 
 use self::auth::AccessGate;
+use self::kubeconfig::KubeconfigContent;
 use self::tls::TlsSetup;
 use crate::negotiate::ResponseFormat;
 use crate::respond::{self, ResponseBody};
@@ -114,6 +117,13 @@ pub struct ApiListener {
     gate: AccessGate,
 }
 
+/// A URL for clients on other machines, and its context in the kubeconfig.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RemoteAddress {
+    pub url: String,
+    pub context: String,
+}
+
 /// A socket cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
@@ -153,7 +163,8 @@ struct ClientConnection<S> {
 // === impl ApiListener ===
 
 impl ApiListener {
-    /// Takes a listening socket. Connections wait in its backlog until [`ApiListener::serve`].
+    /// Takes a listening socket, which clients reach by the address that it is bound to. Connections wait in its backlog
+    /// until [`ApiListener::serve`].
     ///
     /// # Errors
     /// If plain HTTP is requested for an address other than loopback, or no certificate can be generated.
@@ -162,35 +173,47 @@ impl ApiListener {
         transport: ListenTransport,
         token: BearerToken,
     ) -> Result<Self, ListenError> {
-        let tls = match transport {
-            ListenTransport::Tls(keys) => Some(TlsSetup::new(*keys, socket.local_addr()?.ip())?),
-            ListenTransport::Plain => None,
-        };
-        Self::open(socket, tls, token)
+        let names = ServerNames::new(socket.local_addr()?.ip(), [], []);
+        Self::with_names(socket, transport, token, names)
     }
 
-    /// Another listener of the same server, with the same certificates and token, on another socket.
+    /// Like [`ApiListener::new`], for clients that reach the socket by other names, too.
+    ///
+    /// # Errors
+    /// As [`ApiListener::new`].
+    pub fn with_names(
+        socket: TcpListener,
+        transport: ListenTransport,
+        token: BearerToken,
+        names: ServerNames,
+    ) -> Result<Self, ListenError> {
+        let tls = match transport {
+            ListenTransport::Tls(keys) => Some(TlsSetup::new(*keys, &names)?),
+            ListenTransport::Plain => None,
+        };
+        Self::open(socket, tls, AccessGate::new(token, names))
+    }
+
+    /// Another listener of the same server, with the same certificates, names and token, on another socket. It has no
+    /// remote addresses.
     ///
     /// # Errors
     /// If there is no TLS and the socket is not on loopback.
     pub fn beside(&self, socket: TcpListener) -> Result<Self, ListenError> {
-        Self::open(socket, self.tls.clone(), self.gate.token.clone())
+        let names = self.gate.names.without_remote();
+        let gate = AccessGate::new(self.gate.token.clone(), names);
+        Self::open(socket, self.tls.clone(), gate)
     }
 
     fn open(
         socket: TcpListener,
         tls: Option<TlsSetup>,
-        token: BearerToken,
+        gate: AccessGate,
     ) -> Result<Self, ListenError> {
         let address = socket.local_addr()?;
         if tls.is_none() && !address.ip().is_loopback() {
             return Err(ListenError::NotLoopback(address));
         }
-        let gate = AccessGate {
-            token,
-            port: address.port(),
-            default_port: if tls.is_some() { 443 } else { 80 },
-        };
         Ok(Self {
             socket,
             address,
@@ -199,30 +222,64 @@ impl ApiListener {
         })
     }
 
+    /// The address that the socket is bound to.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// The URL for clients on this machine.
     #[must_use]
     pub fn url(&self) -> String {
-        let scheme = if self.tls.is_some() { "https" } else { "http" };
         let mut address = self.address;
         if address.ip().is_unspecified() {
             // A client cannot connect to the unspecified address, and a certificate cannot contain it.
-            let loopback = auth::LOOPBACK
+            let loopback = names::LOOPBACK
                 .into_iter()
                 .find(|loopback| loopback.is_ipv4() == address.is_ipv4());
             address.set_ip(loopback.unwrap_or(address.ip()));
         }
-        format!("{scheme}://{address}")
+        format!("{}://{address}", self.scheme())
     }
 
-    /// The text of a kubeconfig for this server.
+    /// The URLs for clients on other machines, and by names that were given; empty if the server listens on loopback and
+    /// has no such names. The kubeconfig whose current context is `context` has a context for each.
+    #[must_use]
+    pub fn remote_addresses(&self, context: &str) -> Vec<RemoteAddress> {
+        let (scheme, port) = (self.scheme(), self.address.port());
+        let (own, hosts) = (self.url(), self.gate.names.remote_hosts());
+        let addresses = hosts.map(|host| RemoteAddress {
+            url: format!("{scheme}://{host}:{port}"),
+            context: format!("{context}@{}", host.trim_matches(['[', ']'])),
+        });
+        addresses.filter(|address| address.url != own).collect()
+    }
+
+    /// The text of a kubeconfig for this server, with the context `caretaker`.
     #[must_use]
     pub fn kubeconfig(&self) -> String {
-        let authority = self.tls.as_ref().map(|tls| tls.authority.as_str());
-        kubeconfig::render(&self.url(), authority, &self.gate.token)
+        self.named_kubeconfig(KUBECONFIG_CONTEXT)
     }
 
-    /// Serves until `stop` is ready. Then it accepts no more connections, gives requests a grace period, and closes the
-    /// remaining connections.
+    /// The text of a kubeconfig for this server. Its current context, cluster and user have the name `context`. There are
+    /// contexts for the other URLs, too.
+    #[must_use]
+    pub fn named_kubeconfig(&self, context: &str) -> String {
+        kubeconfig::render(&KubeconfigContent {
+            context,
+            url: &self.url(),
+            remote: &self.remote_addresses(context),
+            authority: self.tls.as_ref().map(|tls| tls.authority.as_str()),
+            token: &self.gate.token,
+        })
+    }
+
+    fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
+    }
+
+    /// Serves until `stop` is ready. Then it accepts no more connections, ends watches, gives other requests a grace period,
+    /// and closes the remaining connections.
     pub async fn serve(self, site: impl HttpSite, stop: impl Future<Output = ()>) {
         let shared = Arc::new(ListenerState {
             site,

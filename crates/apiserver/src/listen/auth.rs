@@ -6,8 +6,10 @@
 //! basic authentication: client-go sends no bearer token over plain HTTP, but it sends the password of the server's URL.
 
 use std::borrow::Cow;
-use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+use std::{fmt, iter};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -16,19 +18,14 @@ use http::uri::Authority;
 use http::{HeaderMap, Uri, header};
 use subtle::ConstantTimeEq;
 
+use super::names::{ServerNames, SubjectName};
 use crate::server::UserIdentity;
 
 /// Random bytes of a token: 256 bits, which cannot be guessed.
 pub const TOKEN_BYTES: usize = 32;
 
-/// Host names that the server accepts besides its addresses. The certificate contains them too.
-pub(super) const NAMES: [&str; 2] = ["localhost", "kubernetes.default.svc"];
-
-/// Addresses that the server accepts as host, besides the one that the client connected to.
-pub(super) const LOOPBACK: [IpAddr; 2] = [
-    IpAddr::V4(Ipv4Addr::LOCALHOST),
-    IpAddr::V6(Ipv6Addr::LOCALHOST),
-];
+/// Hosts of misdirected requests that are logged; any client may send them.
+const LOGGED_HOSTS_MAX: usize = 16;
 
 /// The checks that a request has to pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,12 +42,13 @@ pub enum AccessCheck {
 #[derive(Clone)]
 pub struct BearerToken(String);
 
-/// Checks requests. `default_port` is the port of a `Host` without one.
+/// Checks requests.
 #[derive(Debug)]
 pub(super) struct AccessGate {
     pub(super) token: BearerToken,
-    pub(super) port: u16,
-    pub(super) default_port: u16,
+    pub(super) names: ServerNames,
+    /// Hosts of misdirected requests that were logged.
+    logged: Mutex<BTreeSet<String>>,
 }
 
 // === impl BearerToken ===
@@ -91,6 +89,14 @@ impl fmt::Debug for BearerToken {
 // === impl AccessGate ===
 
 impl AccessGate {
+    pub(super) fn new(token: BearerToken, names: ServerNames) -> Self {
+        Self {
+            token,
+            names,
+            logged: Mutex::default(),
+        }
+    }
+
     /// Checks a request that was received at the address `local`, as `check` requires. Returns the identity of the sender;
     /// `None` if there is no check.
     pub(super) fn pass(
@@ -109,9 +115,7 @@ impl AccessGate {
 
     /// Checks host and token of a request that was received at the address `local`.
     fn admit(&self, local: IpAddr, uri: &Uri, headers: &HeaderMap) -> Result<UserIdentity, Status> {
-        if !self.is_for_us(local, uri, headers) {
-            return Err(self.misdirected(local));
-        }
+        self.check_host(local, uri, headers)?;
         self.identify(headers)
     }
 
@@ -125,62 +129,70 @@ impl AccessGate {
         }
     }
 
-    /// Whether the request has at least one host name, and all of them are accepted.
-    fn is_for_us(&self, local: IpAddr, uri: &Uri, headers: &HeaderMap) -> bool {
-        let mut named = 0;
-        if let Some(authority) = uri.authority() {
-            named += 1;
-            if !self.is_ours(local, authority) {
-                return false;
+    /// The request must name a host, and every host that it names must be one of the server: the address that the client
+    /// connected to, or one of [`ServerNames`]. Any port will do, because containers and tunnels map ports, and because a
+    /// web page controls the name that it uses, not the port.
+    fn check_host(&self, local: IpAddr, uri: &Uri, headers: &HeaderMap) -> Result<(), Status> {
+        let header = headers.get_all(header::HOST).into_iter();
+        let header = header.map(|host| Authority::try_from(host.as_bytes()).ok());
+        let mut named = uri.authority().cloned().map(Some).into_iter().chain(header);
+        let Some(first) = named.next() else {
+            return Err(self.misdirected(local, "names no host", None));
+        };
+        for authority in iter::once(first).chain(named) {
+            let host = authority.as_ref().and_then(host_of);
+            let is_ours = host.as_ref().is_some_and(|host| {
+                *host == SubjectName::Address(local.to_canonical()) || self.names.include(host)
+            });
+            if !is_ours {
+                let problem = "names a host that this server does not answer to";
+                return Err(self.misdirected(local, problem, host));
             }
         }
-        for host in headers.get_all(header::HOST) {
-            named += 1;
-            let authority = Authority::try_from(host.as_bytes());
-            if !authority.is_ok_and(|authority| self.is_ours(local, &authority)) {
-                return false;
-            }
-        }
-        named > 0
-    }
-
-    /// Exact comparison of host and port; prefixes and suffixes do not match.
-    fn is_ours(&self, local: IpAddr, authority: &Authority) -> bool {
-        let port = match authority.port() {
-            Some(port) => port.as_u16(),
-            None if authority.as_str().ends_with(authority.host()) => self.default_port,
-            None => return false,
-        };
-        if port != self.port || authority.as_str().contains('@') {
-            return false;
-        }
-        let host = authority.host();
-        let bare = host
-            .strip_prefix('[')
-            .and_then(|rest| rest.strip_suffix(']'));
-        let address = match bare {
-            Some(bare) => bare.parse().map(IpAddr::V6).ok(),
-            None => host.parse().map(IpAddr::V4).ok(),
-        };
-        match address {
-            Some(address) => address == local.to_canonical() || LOOPBACK.contains(&address),
-            None => NAMES.iter().any(|name| host.eq_ignore_ascii_case(name)),
-        }
+        Ok(())
     }
 
     // DEVIATION(host-check): kube-apiserver serves any Host. This server listens on a developer's machine, where a web
     // page can reach it by DNS rebinding.
-    fn misdirected(&self, local: IpAddr) -> Status {
-        let own = Some(local.to_canonical()).filter(|local| !LOOPBACK.contains(local));
-        let addresses = LOOPBACK.into_iter().chain(own);
-        let addresses = addresses.map(|address| SocketAddr::new(address, self.port).to_string());
-        let names = NAMES.iter().map(|name| format!("{name}:{}", self.port));
-        let ours: Vec<String> = addresses.chain(names).collect();
+    fn misdirected(&self, local: IpAddr, problem: &str, host: Option<SubjectName>) -> Status {
+        let mut names: Vec<String> = self.names.iter().map(ToString::to_string).collect();
+        let local = local.to_canonical().to_string();
+        if !names.contains(&local) {
+            names.push(local);
+        }
+        let add = host.map_or_else(String::new, |host| {
+            self.log(&host);
+            format!(", or start the server with --tls-san {host}")
+        });
         let message = format!(
-            "the request names a host that this server does not answer to; it answers to {}",
-            ours.join(", ")
+            "the request {problem}: use one of {}{add}",
+            names.join(", ")
         );
         Status::failure(421, "MisdirectedRequest", message)
+    }
+
+    /// Logs a host once: kubectl hides the message of a failed discovery.
+    fn log(&self, host: &SubjectName) {
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if logged.len() < LOGGED_HOSTS_MAX && logged.insert(host.to_string()) {
+            tracing::warn!(%host, "refused a request for a host that this server does not answer to; --tls-san adds it");
+        }
+    }
+}
+
+/// The host of an authority, without port and user.
+fn host_of(authority: &Authority) -> Option<SubjectName> {
+    let (text, host) = (authority.as_str(), authority.host());
+    let port = text.strip_prefix(host)?;
+    if !port.is_empty() && authority.port().is_none() {
+        return None;
+    }
+    let bare = host
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    match bare {
+        Some(bare) => bare.parse().map(IpAddr::V6).map(SubjectName::Address).ok(),
+        None => host.parse().ok(),
     }
 }
 
@@ -203,6 +215,8 @@ fn given_token(headers: &HeaderMap) -> Option<Cow<'_, [u8]>> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
     use http::HeaderValue;
 
     use super::*;
@@ -210,11 +224,16 @@ mod tests {
     const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
 
     fn mk_gate() -> AccessGate {
-        AccessGate {
-            token: BearerToken::from_random([7; TOKEN_BYTES]),
-            port: 6443,
-            default_port: 443,
-        }
+        let given = [
+            "ci.example".parse().unwrap(),
+            "*.dev.example".parse().unwrap(),
+        ];
+        let names = ServerNames::new(
+            Ipv6Addr::UNSPECIFIED.into(),
+            ["10.1.2.3".parse().unwrap()],
+            given,
+        );
+        AccessGate::new(BearerToken::from_random([7; TOKEN_BYTES]), names)
     }
 
     fn mk_headers(hosts: &[&str]) -> HeaderMap {
@@ -245,6 +264,13 @@ mod tests {
             "[::1]:6443",
             "[0:0:0:0:0:0:0:1]:6443",
             "kubernetes.default.svc:6443",
+            "10.1.2.3:6443",
+            "ci.example:6443",
+            "CI.Example:6443",
+            "a.dev.example:6443",
+            // Containers and tunnels map ports.
+            "localhost",
+            "localhost:64430",
         ];
         for host in ours {
             assert_eq!(code("/api", &[host]), 200, "{host}");
@@ -256,10 +282,8 @@ mod tests {
     fn refuses_other_hosts() {
         let theirs = [
             "",
-            "localhost",
             "localhost:",
-            "localhost:443",
-            "localhost:64430",
+            "localhost:x",
             "localhost.:6443",
             "localhost.evil.example:6443",
             "evil-localhost:6443",
@@ -274,6 +298,10 @@ mod tests {
             "[::]:6443",
             "::1:6443",
             "192.0.2.8:6443",
+            "10.1.2.4:6443",
+            "a.ci.example:6443",
+            "dev.example:6443",
+            "a.b.dev.example:6443",
             "kubernetes.default.svc.cluster.local:6443",
             "localhost:6443, evil.example",
             "lo\tcalhost:6443",
@@ -295,15 +323,19 @@ mod tests {
     }
 
     #[test]
-    fn host_without_port_uses_the_default_port() {
-        let gate = AccessGate {
-            port: 443,
-            ..mk_gate()
+    fn a_misdirected_request_is_answered_with_what_to_do() {
+        let message = |host: &str| {
+            let answer = mk_gate().admit(HERE, &"/api".parse().unwrap(), &mk_headers(&[host]));
+            answer.unwrap_err().message
         };
-        let admit = |host| gate.admit(HERE, &"/api".parse().unwrap(), &mk_headers(&[host]));
-        assert!(admit("localhost").is_ok());
-        assert!(admit("localhost:443").is_ok());
-        assert!(admit("localhost:80").is_err());
+        let ours = "127.0.0.1, ::1, localhost, kubernetes.default.svc, ci.example, *.dev.example, 10.1.2.3, 192.0.2.7";
+        let begin = "the request names a host that this server does not answer to: use one of";
+        assert_eq!(
+            message("Evil.example:1"),
+            format!("{begin} {ours}, or start the server with --tls-san evil.example")
+        );
+        // A host that no certificate can have is not repeated.
+        assert_eq!(message("0.0.0.0:1"), format!("{begin} {ours}"));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 use std::fs::{self, DirBuilder, Metadata, Permissions};
 use std::io::{self, ErrorKind, Write};
+use std::iter;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -13,13 +14,15 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use tempfile::{Builder, NamedTempFile};
 
+use super::RemoteAddress;
 use super::auth::BearerToken;
 
 /// Marks a file that an earlier process wrote and could not remove; such a file is overwritten.
 const MARK: &str = "# Written by caretaker, which removes it when it ends.\n";
 
-/// Name of cluster, user and context in the kubeconfig.
-const CONTEXT: &str = "caretaker";
+/// Name of cluster, user and context in a kubeconfig without a chosen name, and of the user in the URL of a server
+/// without TLS.
+pub const KUBECONFIG_CONTEXT: &str = "caretaker";
 
 /// A kubeconfig on disk. Dropping it removes the file.
 #[derive(Debug)]
@@ -40,45 +43,59 @@ pub enum KubeconfigError {
     )]
     NotPrivate(PathBuf),
     /// An error of the operating system.
-    #[error("cannot write {path}: {source}")]
+    #[error("cannot write {path}: {why}")]
     Io {
         /// The file that could not be written.
         path: PathBuf,
-        source: io::Error,
+        why: String,
     },
 }
 
-/// The text of a kubeconfig for the server at `url`. `authority` is the PEM of its certificate authority.
+/// The content of a kubeconfig.
+pub(super) struct KubeconfigContent<'a> {
+    /// The name of the current context, its cluster and its user.
+    pub(super) context: &'a str,
+    /// The URL of the current context.
+    pub(super) url: &'a str,
+    /// Other URLs; each context has a cluster of the same name.
+    pub(super) remote: &'a [RemoteAddress],
+    /// The PEM of the certificate authority.
+    pub(super) authority: Option<&'a str>,
+    pub(super) token: &'a BearerToken,
+}
+
+/// The text of a kubeconfig.
 ///
 /// client-go ignores the user of a cluster without TLS. The URL of such a server therefore has the token as password.
-pub(super) fn render(url: &str, authority: Option<&str>, token: &BearerToken) -> String {
-    let trust = authority.map_or_else(String::new, |pem| {
+pub(super) fn render(content: &KubeconfigContent<'_>) -> String {
+    let trust = content.authority.map_or_else(String::new, |pem| {
         let pem = STANDARD.encode(pem);
         format!("    certificate-authority-data: {pem}\n")
     });
-    let token = token.reveal();
-    let url = match url.strip_prefix("http://") {
-        Some(address) => format!("http://{CONTEXT}:{token}@{address}"),
-        None => url.to_owned(),
-    };
+    let (user, token) = (content.context, content.token.reveal());
+    let (mut clusters, mut contexts) = (String::new(), String::new());
+    let remote = content.remote.iter();
+    let remote = remote.map(|address| (address.context.as_str(), address.url.as_str()));
+    for (name, url) in iter::once((user, content.url)).chain(remote) {
+        let url = match url.strip_prefix("http://") {
+            Some(address) => format!("http://{KUBECONFIG_CONTEXT}:{token}@{address}"),
+            None => url.to_owned(),
+        };
+        clusters += &format!("- name: \"{name}\"\n  cluster:\n    server: \"{url}\"\n{trust}");
+        contexts += &format!(
+            "- name: \"{name}\"\n  context:\n    cluster: \"{name}\"\n    user: \"{user}\"\n    namespace: default\n"
+        );
+    }
     format!(
         "{MARK}apiVersion: v1
 kind: Config
 clusters:
-- name: {CONTEXT}
-  cluster:
-    server: \"{url}\"
-{trust}users:
-- name: {CONTEXT}
+{clusters}users:
+- name: \"{user}\"
   user:
     token: \"{token}\"
 contexts:
-- name: {CONTEXT}
-  context:
-    cluster: {CONTEXT}
-    user: {CONTEXT}
-    namespace: default
-current-context: {CONTEXT}
+{contexts}current-context: \"{user}\"
 "
     )
 }
@@ -155,9 +172,22 @@ impl Drop for KubeconfigFile {
 
 fn io_error(path: &Path) -> impl Fn(io::Error) -> KubeconfigError + use<> {
     let path = path.to_owned();
-    move |source| KubeconfigError::Io {
+    move |error| KubeconfigError::Io {
         path: path.clone(),
-        source,
+        why: words(&error, &path),
+    }
+}
+
+/// The words of the operating system where it has any. tempfile hides them behind the name of its temporary file, which
+/// means nothing to the user.
+fn words(error: &io::Error, path: &Path) -> String {
+    match error.kind() {
+        _ if error.raw_os_error().is_some() => error.to_string(),
+        ErrorKind::NotFound => format!(
+            "the directory {} does not exist",
+            directory_of(path).display()
+        ),
+        kind => kind.to_string(),
     }
 }
 
@@ -188,9 +218,21 @@ mod tests {
     use super::*;
     use crate::listen::auth::TOKEN_BYTES;
 
+    fn mk_content<'a>(url: &'a str, token: &'a BearerToken) -> KubeconfigContent<'a> {
+        KubeconfigContent {
+            context: "caretaker",
+            url,
+            remote: &[],
+            authority: Some("-----BEGIN…"),
+            token,
+        }
+    }
+
     fn mk_text(url: &str) -> String {
-        let token = BearerToken::from_random([7; TOKEN_BYTES]);
-        render(url, Some("-----BEGIN…"), &token)
+        render(&mk_content(
+            url,
+            &BearerToken::from_random([7; TOKEN_BYTES]),
+        ))
     }
 
     fn mode(path: &Path) -> u32 {
@@ -223,12 +265,55 @@ mod tests {
     }
 
     #[test]
+    fn other_urls_have_contexts_of_their_own() {
+        let urls = ["https://127.0.0.1:1", "https://ci.example:1"];
+        let names = ["caretaker-shop", "caretaker-shop@ci.example"];
+        let token = BearerToken::from_random([7; TOKEN_BYTES]);
+        let remote = [RemoteAddress {
+            url: urls[1].to_owned(),
+            context: names[1].to_owned(),
+        }];
+        let text = render(&KubeconfigContent {
+            context: names[0],
+            remote: &remote,
+            ..mk_content(urls[0], &token)
+        });
+        let config: Value = serde_saphyr::from_str(&text).unwrap();
+        for (index, (name, url)) in names.iter().zip(&urls).enumerate() {
+            let (cluster, context) = (&config["clusters"][index], &config["contexts"][index]);
+            assert_eq!(
+                (&cluster["name"], &context["name"]),
+                (&json!(name), &json!(name))
+            );
+            assert_eq!(cluster["cluster"]["server"], *url);
+            assert!(cluster["cluster"]["certificate-authority-data"].is_string());
+            let expected =
+                json!({"cluster": name, "user": "caretaker-shop", "namespace": "default"});
+            assert_eq!(context["context"], expected);
+        }
+        assert_eq!(config["current-context"], "caretaker-shop");
+        assert_eq!(config["users"][0]["name"], "caretaker-shop");
+        assert_eq!(config["clusters"].as_array().map(Vec::len), Some(2));
+    }
+
+    #[test]
+    fn an_error_names_the_file_once() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("missing").join("kubeconfig");
+        let error = KubeconfigFile::write(path.clone(), mk_text("a")).unwrap_err();
+        let (path, directory) = (path.display(), path.parent().unwrap().display());
+        let expected = format!("cannot write {path}: the directory {directory} does not exist");
+        assert_eq!(error.to_string(), expected);
+        assert!(std::error::Error::source(&error).is_none());
+    }
+
+    #[test]
     fn numeric_token_is_quoted_and_plain_http_has_it_in_its_url() {
-        let text = render(
-            "http://[::1]:80",
-            None,
-            &BearerToken::from_random([0x11; TOKEN_BYTES]),
-        );
+        let token = BearerToken::from_random([0x11; TOKEN_BYTES]);
+        let text = render(&KubeconfigContent {
+            authority: None,
+            ..mk_content("http://[::1]:80", &token)
+        });
         let config: Value = serde_saphyr::from_str(&text).unwrap();
         assert_eq!(
             config["users"][0]["user"]["token"],

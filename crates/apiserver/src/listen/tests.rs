@@ -232,6 +232,48 @@ async fn plain_http_is_limited_to_loopback() {
 }
 
 #[tokio::test]
+async fn urls_name_the_addresses_and_the_given_names() {
+    let interfaces: [IpAddr; 2] = ["192.0.2.7".parse().unwrap(), "2001:db8::7".parse().unwrap()];
+    for (address, given, remote) in [
+        ("127.0.0.1:0", None, &[][..]),
+        ("127.0.0.1:0", Some("ci"), &["ci"]),
+        ("127.0.0.1:0", Some("2001:db8::8"), &["[2001:db8::8]"]),
+        ("0.0.0.0:0", None, &["192.0.2.7"]),
+        ("0.0.0.0:0", Some("ci"), &["ci", "192.0.2.7"]),
+    ] {
+        let socket = TcpListener::bind(address).await.unwrap();
+        let own = socket.local_addr().unwrap();
+        let keys = TlsKeys {
+            authority: KeyPair::generate().unwrap(),
+            server: KeyPair::generate().unwrap(),
+            now: Timestamp::UNIX_EPOCH,
+        };
+        let given = given.map(|name: &str| name.parse().unwrap());
+        let names = ServerNames::new(own.ip(), interfaces, given);
+        let token = BearerToken::from_random([7; TOKEN_BYTES]);
+        let tls = ListenTransport::Tls(Box::new(keys));
+        let listener = ApiListener::with_names(socket, tls, token, names).unwrap();
+        let url = |host: &str| format!("https://{host}:{}", own.port());
+        assert_eq!(listener.url(), url("127.0.0.1"), "{address}");
+        let addresses = remote.iter().map(|host| RemoteAddress {
+            url: url(host),
+            context: format!("a@{}", host.trim_matches(['[', ']'])),
+        });
+        let addresses: Vec<RemoteAddress> = addresses.collect();
+        assert_eq!(listener.remote_addresses("a"), addresses, "{address}");
+        let kubeconfig = listener.named_kubeconfig("a");
+        assert!(
+            addresses
+                .iter()
+                .all(|address| kubeconfig.contains(&address.url))
+        );
+        let beside = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let beside = listener.beside(beside).unwrap();
+        assert_eq!(beside.remote_addresses("a"), []);
+    }
+}
+
+#[tokio::test]
 async fn second_listener_shares_authority_and_token() {
     let token = || BearerToken::from_random([7; TOKEN_BYTES]);
     let socket = async |address| TcpListener::bind(address).await.unwrap();

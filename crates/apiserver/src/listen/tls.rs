@@ -3,7 +3,6 @@
 //! Both live as long as the process and are never stored; clients find the authority in the kubeconfig. The caller supplies
 //! the keys and the time. rustls takes its randomness from the operating system: secrets do not depend on a seed.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +16,7 @@ use rustls::crypto::ring;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use super::ListenError;
-use super::auth::{LOOPBACK, NAMES};
+use super::names::ServerNames;
 
 /// Validity of the certificates. They end with the process; some clients refuse a validity of more than 398 days.
 const VALIDITY: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -50,15 +49,15 @@ pub(super) struct TlsSetup {
 // === impl TlsSetup ===
 
 impl TlsSetup {
-    /// Certificates for a server that listens on `address`.
-    pub(super) fn new(keys: TlsKeys, address: IpAddr) -> Result<Self, ListenError> {
+    /// Certificates for a server that clients reach under `names`.
+    pub(super) fn new(keys: TlsKeys, names: &ServerNames) -> Result<Self, ListenError> {
         let TlsKeys {
             authority,
             server,
             now,
         } = keys;
         let authority = CertifiedIssuer::self_signed(authority_params(now), authority)?;
-        let certificate = server_params(now, address)?.signed_by(&server, &authority)?;
+        let certificate = server_params(now, names)?.signed_by(&server, &authority)?;
 
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(server.serialize_der()));
         let provider = Arc::new(ring::default_provider());
@@ -85,11 +84,8 @@ fn authority_params(now: Timestamp) -> CertificateParams {
     params
 }
 
-fn server_params(now: Timestamp, address: IpAddr) -> Result<CertificateParams, rcgen::Error> {
-    let own = (!address.is_unspecified() && !LOOPBACK.contains(&address)).then_some(address);
-    let addresses = LOOPBACK.into_iter().chain(own);
-    let names = addresses.map(|address| address.to_string());
-    let names: Vec<String> = names.chain(NAMES.map(str::to_owned)).collect();
+fn server_params(now: Timestamp, names: &ServerNames) -> Result<CertificateParams, rcgen::Error> {
+    let names: Vec<String> = names.iter().map(ToString::to_string).collect();
     let mut params = CertificateParams::new(names)?;
     hold_from(&mut params, now);
     params
@@ -136,7 +132,12 @@ mod tests {
             server: KeyPair::generate().unwrap(),
             now: NOW.parse().unwrap(),
         };
-        TlsSetup::new(keys, address.parse().unwrap()).unwrap()
+        let names = ServerNames::new(
+            address.parse().unwrap(),
+            [],
+            ["*.dev.example".parse().unwrap()],
+        );
+        TlsSetup::new(keys, &names).unwrap()
     }
 
     fn mk_client(tls: &TlsSetup, name: &str, time: &str) -> ClientConnection {
@@ -186,11 +187,12 @@ mod tests {
             "::1",
             "kubernetes.default.svc",
             "192.0.2.7",
+            "a.dev.example",
         ];
         for name in names {
             assert!(accepts(&tls, name, NOW), "{name}");
         }
-        for name in ["192.0.2.8", "example.com", "svc"] {
+        for name in ["192.0.2.8", "example.com", "svc", "a.b.dev.example"] {
             assert!(!accepts(&tls, name, NOW), "{name}");
         }
         assert!(!accepts(&mk_tls("0.0.0.0"), "0.0.0.0", NOW));
