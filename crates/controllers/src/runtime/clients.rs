@@ -19,6 +19,7 @@ use caretaker_machinery::clock::Clock;
 use caretaker_machinery::rng::Rng;
 use http::{HeaderValue, header};
 use kube::Config;
+use kube::config::InClusterError;
 use thiserror::Error;
 
 use super::effects::reason;
@@ -83,10 +84,12 @@ pub enum ClientsError {
     Credentials(#[from] CredentialError),
     #[error("the proxy {0:?} is no address like http://proxy:3128")]
     Proxy(String),
-    /// This process does not run in a Pod, or its service account is not mounted.
-    #[error("this process does not run inside a cluster: {0}")]
+    #[error("this process does not run in a Pod")]
+    NotInPod,
+    /// The process runs in a Pod, and its service account cannot be used.
+    #[error("the service account of this Pod cannot be used: {0}")]
     NotInCluster(String),
-    /// There is neither a kubeconfig nor a cluster around this process.
+    /// There is no kubeconfig, and the service account of the Pod cannot be used.
     #[error("{0}; and {1}")]
     Nowhere(Box<ClientsError>, Box<ClientsError>),
 }
@@ -104,9 +107,11 @@ impl ClusterClients {
             Err(error @ ClientsError::NoKubeconfig { .. }) if choice.kubeconfig.is_none() => error,
             decided => return decided,
         };
-        Self::in_cluster(choice, clock)
-            .await
-            .map_err(|other| ClientsError::Nowhere(Box::new(error), Box::new(other)))
+        match Self::in_cluster(choice, clock).await {
+            Err(ClientsError::NotInPod) => Err(error),
+            Err(other) => Err(ClientsError::Nowhere(Box::new(error), Box::new(other))),
+            Ok(found) => Ok(found),
+        }
     }
 
     /// The cluster of a kubeconfig.
@@ -126,8 +131,10 @@ impl ClusterClients {
     /// # Errors
     /// The process does not run in a Pod, or has no service account.
     pub async fn in_cluster(choice: &ClusterChoice, clock: &Clock) -> Result<Self, ClientsError> {
-        let config =
-            Config::incluster().map_err(|error| ClientsError::NotInCluster(reason(&error)))?;
+        let config = Config::incluster().map_err(|error| match error {
+            InClusterError::ReadEnvironmentVariable(_) => ClientsError::NotInPod,
+            error => ClientsError::NotInCluster(reason(&error)),
+        })?;
         Self::connect(config, None, choice, clock).await
     }
 
