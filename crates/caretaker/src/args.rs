@@ -5,10 +5,12 @@
 //! - [`ScheduleCommand`]: the commands about cron schedules.
 //! - `decision_flags`: flags that change decisions, shared by `run`, `up` and `explain`.
 //! - [`ControllerSelection`]: the value of `--controllers`.
+//! - `hints`: messages for common mistakes.
 //! - `ignored`: flags of upstream's controller managers that are accepted and ignored.
 
 mod controller_flags;
 mod decision_flags;
+mod hints;
 mod ignored;
 mod inspect;
 mod run;
@@ -79,9 +81,14 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<CliArgs
     let sifted =
         sifted.map_err(|error| CliArgs::command().error(ErrorKind::InvalidValue, error))?;
     let warning = sifted.warning();
-    let mut args = CliArgs::try_parse_from(sifted.kept)?;
-    if let CliCommand::Run(run) = &mut args.command {
-        run.ignored = warning;
+    let usage = |sentence| CliArgs::command().error(ErrorKind::InvalidValue, sentence);
+    let mut args = CliArgs::try_parse_from(&sifted.kept)
+        .map_err(|error| hints::hint(&sifted.kept, &error).map_or(error, usage))?;
+    match &mut args.command {
+        CliCommand::Run(run) => run.ignored = warning,
+        CliCommand::Graph(graph) => drop(graph.object().map_err(usage)?),
+        CliCommand::Explain(explain) => drop(explain.object().map_err(usage)?),
+        _ => {}
     }
     Ok(args)
 }
@@ -91,4 +98,55 @@ pub(crate) fn print_error(error: &clap::Error) -> ExitCode {
     // A closed terminal cannot show the error.
     let _ = error.print();
     ExitCode::from(u8::from(error.use_stderr()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mistake_is_answered_with_the_line_that_works() {
+        let said = |words: &[&str]| {
+            let words = ["caretaker"].iter().chain(words).map(OsString::from);
+            parse(words).unwrap_err().to_string()
+        };
+        for (words, line) in [
+            (
+                &["up", "kubectl", "get", "ns"][..],
+                "caretaker up -- kubectl get ns",
+            ),
+            (
+                &["up", "--clock-speed", "60", "sh", "-c", "kubectl get pods"],
+                "caretaker up --clock-speed 60 -- sh -c 'kubectl get pods'",
+            ),
+            (
+                &["schedule", "next", "30", "2", "*", "*", "*"],
+                "caretaker schedule next '30 2 * * *'",
+            ),
+            (
+                &["schedule", "next", "@every", "90m", "--count", "3"],
+                "caretaker schedule next '@every 90m'",
+            ),
+            (
+                &[
+                    "schedule",
+                    "next",
+                    "0",
+                    "0",
+                    "Cargo.toml",
+                    "src",
+                    "docs",
+                    "README.md",
+                ],
+                "caretaker schedule next '30 2 * * *'",
+            ),
+            (&["graph", "pods"], "pods/NAME"),
+            (&["graph", "pod/a", "pod/b"], "give one object"),
+            (&["explain", "web"], "web/NAME"),
+        ] {
+            let text = said(words);
+            assert!(text.contains(line), "{words:?}: {text}");
+        }
+        assert!(said(&["up", "--listn", "a"]).contains("unexpected argument '--listn'"));
+    }
 }

@@ -12,7 +12,7 @@ use clap::{ArgAction, Args, Parser, ValueEnum};
 
 use super::decision_flags::{RetentionFlags, ZoneFlag};
 use super::selection::{ControllerSelection, GARBAGE_COLLECTOR, VOLCANO_CRON};
-use super::values::{FeatureGate, ResourceName, duration, limit, rate, switch};
+use super::values::{FeatureGate, ResourceName, duration, limit, number, rate, switch, workers};
 
 /// The feature gates that have an effect here.
 const GATES: [&str; 4] = [
@@ -50,7 +50,7 @@ pub(crate) struct ControllerFlags {
     enable_garbage_collector: bool,
 
     /// Concurrent requests of the garbage collector
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = workers)]
     pub(crate) concurrent_gc_syncs: u16,
 
     /// Resources that the garbage collector ignores, besides events
@@ -61,20 +61,20 @@ pub(crate) struct ControllerFlags {
     pub(crate) retention: RetentionFlags,
 
     /// Concurrent requests of the TTL controller of batch/v1
-    #[arg(long, value_name = "N", default_value_t = TTL_WORKERS.into(), value_parser = clap::value_parser!(i32).range(..=65_535), allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = TTL_WORKERS.into(), value_parser = number::<i32, { i32::MIN as i64 }, { u16::MAX as i64 }>, allow_negative_numbers = true)]
     concurrent_ttl_after_finished_syncs: i32,
 
     // DEVIATION(volcano-gc-workers): Volcano's code has 1 as default, and its chart sets 5.
     /// Concurrent requests of the TTL controller of Volcano
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = workers)]
     pub(crate) worker_threads_for_gc: u16,
 
     /// Concurrent requests of the CronJob controller of batch/v1
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = workers)]
     pub(crate) concurrent_cron_job_syncs: u16,
 
     /// Concurrent requests of the CronJob controller of Volcano
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = workers)]
     pub(crate) worker_threads_for_cronjob: u16,
 
     #[command(flatten)]

@@ -9,7 +9,7 @@ use clap::Args;
 use jiff::tz::TimeZone;
 
 use super::schedule::time_zone;
-use super::values::duration;
+use super::values::{InvalidNumber, duration, number};
 use crate::wiring;
 
 #[derive(Debug, Args)]
@@ -27,6 +27,7 @@ pub(crate) struct RetentionFlags {
         long,
         value_name = "N",
         default_value_t = 12_500,
+        value_parser = pods,
         allow_negative_numbers = true
     )]
     terminated_pod_gc_threshold: i32,
@@ -36,6 +37,7 @@ pub(crate) struct RetentionFlags {
         long,
         value_name = "N",
         default_value_t = 0,
+        value_parser = pods,
         allow_negative_numbers = true
     )]
     terminated_pod_gc_threshold_per_namespace: i32,
@@ -43,6 +45,11 @@ pub(crate) struct RetentionFlags {
     /// Delete aborted Volcano Jobs after this time; a longer TTL of the Job wins [default: never]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) ttl_after_aborted: Option<Duration>,
+}
+
+/// A number of Pods.
+fn pods(text: &str) -> Result<i32, InvalidNumber> {
+    number::<i32, { i32::MIN as i64 }, { i32::MAX as i64 }>(text)
 }
 
 // === impl ZoneFlag ===

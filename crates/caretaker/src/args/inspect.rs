@@ -18,6 +18,11 @@ pub(crate) struct ClusterFlags {
     #[arg(long, value_name = "NAME")]
     pub(crate) context: Option<String>,
 
+    /// Name of a running `caretaker up` of this machine, instead of a kubeconfig [default: the only one, if there is no
+    /// kubeconfig]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["kubeconfig", "context"])]
+    pub(crate) name: Option<String>,
+
     /// Namespace [default: that of the context]
     #[arg(short, long, value_name = "NAMESPACE")]
     pub(crate) namespace: Option<String>,
@@ -25,9 +30,9 @@ pub(crate) struct ClusterFlags {
 
 #[derive(Debug, Args)]
 pub(crate) struct GraphFlags {
-    /// Object to start from, like deployment/web [default: all objects with owners or dependents]
-    #[arg(value_name = "TYPE/NAME")]
-    pub(crate) object: Option<ObjectArgument>,
+    /// Object to start from, like deployment/web or deployment web [default: all objects with owners or dependents]
+    #[arg(value_name = "TYPE/NAME", id = "object")]
+    words: Vec<String>,
 
     #[command(flatten)]
     pub(crate) cluster: ClusterFlags,
@@ -54,9 +59,9 @@ pub(crate) struct GraphFlags {
 
 #[derive(Debug, Args)]
 pub(crate) struct ExplainFlags {
-    /// Object, like deployment/web
-    #[arg(value_name = "TYPE/NAME")]
-    pub(crate) object: ObjectArgument,
+    /// Object, like deployment/web or deployment web
+    #[arg(value_name = "TYPE/NAME", required = true)]
+    words: Vec<String>,
 
     #[command(flatten)]
     pub(crate) cluster: ClusterFlags,
@@ -85,6 +90,24 @@ pub(crate) enum GraphFormat {
     Tree,
     Json,
     Dot,
+}
+
+// === impl GraphFlags ===
+
+impl GraphFlags {
+    /// The object to start from.
+    pub(crate) fn object(&self) -> Result<Option<ObjectArgument>, String> {
+        ObjectArgument::of(&self.words)
+    }
+}
+
+// === impl ExplainFlags ===
+
+impl ExplainFlags {
+    pub(crate) fn object(&self) -> Result<ObjectArgument, String> {
+        let object = ObjectArgument::of(&self.words)?;
+        object.ok_or_else(|| "give an object, like deployment/web".to_owned())
+    }
 }
 
 #[cfg(test)]
@@ -116,7 +139,7 @@ mod tests {
         else {
             panic!("not parsed");
         };
-        assert_eq!(graph.object.unwrap().kind, "deploy");
+        assert_eq!(graph.object().unwrap().unwrap().kind, "deploy");
         assert_eq!(graph.cluster.namespace.as_deref(), Some("shop"));
         assert!(graph.up && !graph.down && !graph.all_namespaces);
         assert_eq!(graph.output, GraphFormat::Dot);
@@ -128,8 +151,8 @@ mod tests {
             assert!(matches!(parse(line), Ok(Which::Graph(_))), "{line}");
         }
         for line in [
-            "caretaker graph web",
             "caretaker graph --up",
+            "caretaker graph --name a --kubeconfig b",
             "caretaker graph pod/a --up --down",
             "caretaker graph -A -n shop",
             "caretaker graph -o yaml",
@@ -144,7 +167,7 @@ mod tests {
         else {
             panic!("not parsed");
         };
-        assert_eq!(explain.object.name, "a");
+        assert_eq!(explain.object().unwrap().name, "a");
         assert_eq!(explain.cluster.context.as_deref(), Some("b"));
         assert!(explain.output.is_some());
         assert_eq!(explain.verbosity.level(), 1);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::controller_flags::ControllerFlags;
-use super::values::{VerbosityFlags, limit, rate, switch};
+use super::values::{InvalidValue, VerbosityFlags, limit, number, port, rate, switch};
 
 /// kube-controller-manager's default burst.
 const BURST: u32 = 30;
@@ -38,15 +38,15 @@ pub(crate) struct RunFlags {
     kube_api_qps: Option<f32>,
 
     /// Burst of requests, if --kube-api-qps is set
-    #[arg(long, value_name = "N", default_value_t = BURST)]
+    #[arg(long, value_name = "N", default_value_t = BURST, value_parser = number::<u32, 0, { u32::MAX as i64 }>)]
     kube_api_burst: u32,
 
     /// Port of the admin server (health, metrics, graph); 0 disables it
-    #[arg(long, value_name = "PORT", default_value_t = 10257)]
+    #[arg(long, value_name = "PORT", default_value_t = 10257, value_parser = port)]
     pub(crate) secure_port: u16,
 
     /// Address of the admin server
-    #[arg(long, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    #[arg(long, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST), value_parser = address)]
     pub(crate) bind_address: IpAddr,
 
     /// File with the bearer token of the admin server [default: a generated token; its path is printed]
@@ -71,6 +71,11 @@ pub(crate) struct RequestRate {
     pub(crate) qps: f32,
     /// At least one.
     pub(crate) burst: u32,
+}
+
+fn address(text: &str) -> Result<IpAddr, InvalidValue> {
+    let address = text.parse();
+    address.map_err(|_| InvalidValue("an IP address without port, like 127.0.0.1 or 0.0.0.0"))
 }
 
 // === impl RunFlags ===

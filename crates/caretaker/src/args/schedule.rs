@@ -5,14 +5,17 @@ use std::str::FromStr;
 use caretaker_machinery::cron::zone::{self, ZoneError};
 use clap::{Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
+use jiff::tz::{TimeZone, TimeZoneDatabase};
 
 use super::decision_flags::ZoneFlag;
 use super::inspect::ClusterFlags;
-use super::values::{InvalidValue, VerbosityFlags};
+use super::values::{InvalidValue, VerbosityFlags, number};
 
 /// Maximum of `--count`: more than a month of hourly times.
 const COUNT_MAX: i64 = 1_000;
+
+/// Edits by which a misspelt time zone may differ from the suggested one: one in four letters, and at least one.
+const LETTERS_PER_EDIT: usize = 4;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ScheduleCommand {
@@ -40,7 +43,7 @@ pub(crate) struct ScheduleNext {
     pub(crate) after: Option<Timestamp>,
 
     /// Number of times to show
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=COUNT_MAX))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = number::<u16, 1, COUNT_MAX>)]
     pub(crate) count: u16,
 
     /// Format of the output
@@ -123,8 +126,27 @@ impl FromStr for CronJobName {
     }
 }
 
-pub(super) fn time_zone(name: &str) -> Result<TimeZone, ZoneError> {
-    zone::find(name)
+pub(super) fn time_zone(name: &str) -> Result<TimeZone, String> {
+    zone::find(name).map_err(|error| match (&error, similar_zone(name)) {
+        (ZoneError::Unknown(_), Some(similar)) => format!("{error}; did you mean {similar}?"),
+        _ => error.to_string(),
+    })
+}
+
+/// The zone whose name is most like this one. The place alone, `Berlin`, is enough.
+fn similar_zone(name: &str) -> Option<String> {
+    let wanted = name.to_lowercase();
+    let edits_max = (wanted.chars().count() / LETTERS_PER_EDIT).max(1);
+    let edits = |zone: &str| {
+        let zone = zone.to_lowercase();
+        let place = zone.rsplit('/').next().unwrap_or_default();
+        strsim::osa_distance(&wanted, &zone).min(strsim::osa_distance(&wanted, place))
+    };
+    let database = TimeZoneDatabase::bundled();
+    let zones = database.available().map(|zone| zone.to_string());
+    let nearest = zones.filter(|zone| zone::find(zone).is_ok());
+    let nearest = nearest.min_by_key(|zone| (edits(zone), zone.len()))?;
+    (edits(&nearest) <= edits_max).then_some(nearest)
 }
 
 fn time(text: &str) -> Result<Timestamp, InvalidValue> {
@@ -135,6 +157,27 @@ fn time(text: &str) -> Result<Timestamp, InvalidValue> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_misspelt_time_zone_has_a_suggestion() {
+        for (name, similar) in [
+            ("Europe/Berln", Some("Europe/Berlin")),
+            ("europe/berlin", Some("Europe/Berlin")),
+            ("Berlin", Some("Europe/Berlin")),
+            ("Asia/Shangai", Some("Asia/Shanghai")),
+            ("America/NewYork", Some("America/New_York")),
+            ("utc", Some("UTC")),
+            ("Nowhere", None),
+            ("", None),
+        ] {
+            let error = time_zone(name).unwrap_err();
+            let tip = similar.map(|similar| format!("; did you mean {similar}?"));
+            match tip {
+                Some(tip) => assert!(error.ends_with(&tip), "{name}: {error}"),
+                None => assert!(!error.contains("did you mean"), "{name}: {error}"),
+            }
+        }
+    }
 
     #[test]
     fn a_cron_job_name_may_have_a_kind() {

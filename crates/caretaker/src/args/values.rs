@@ -58,6 +58,14 @@ enum VerboseFlag {
     Klog(u8),
 }
 
+/// A value is no whole number of its range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("expected a whole number from {min} to {max}")]
+pub(crate) struct InvalidNumber {
+    min: i64,
+    max: i64,
+}
+
 /// A value was not understood; holds what was expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("expected {0}")]
@@ -70,6 +78,28 @@ pub(crate) fn switch(text: &str) -> Result<bool, InvalidValue> {
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
         _ => Err(InvalidValue("true or false")),
     }
+}
+
+/// A whole number from `MIN` to `MAX`.
+pub(crate) fn number<T: TryFrom<i64>, const MIN: i64, const MAX: i64>(
+    text: &str,
+) -> Result<T, InvalidNumber> {
+    let number = text
+        .parse()
+        .ok()
+        .filter(|number| (MIN..=MAX).contains(number));
+    let number = number.and_then(|number| T::try_from(number).ok());
+    number.ok_or(InvalidNumber { min: MIN, max: MAX })
+}
+
+/// A port; 0 has a meaning of its own.
+pub(crate) fn port(text: &str) -> Result<u16, InvalidNumber> {
+    number::<u16, 0, { u16::MAX as i64 }>(text)
+}
+
+/// Concurrent requests: at least one.
+pub(crate) fn workers(text: &str) -> Result<u16, InvalidNumber> {
+    number::<u16, 1, { u16::MAX as i64 }>(text)
 }
 
 /// A duration of Go, `1m30s` or `500ms`.
@@ -144,19 +174,28 @@ impl FromStr for ResourceName {
 
 // === impl ObjectArgument ===
 
-impl FromStr for ObjectArgument {
-    type Err = InvalidValue;
-
-    fn from_str(text: &str) -> Result<Self, InvalidValue> {
-        match text.split_once('/') {
-            Some((kind, name)) if !kind.is_empty() && !name.is_empty() && !name.contains('/') => {
-                Ok(Self {
-                    kind: kind.to_owned(),
-                    name: name.to_owned(),
-                })
-            }
-            _ => Err(InvalidValue("a type and a name, like deployment/web")),
+impl ObjectArgument {
+    /// The object of kubectl's two forms: `deployment/web`, or `deployment web` in two words.
+    pub(super) fn of(words: &[String]) -> Result<Option<Self>, String> {
+        const ONE: &str = "give one object, like deployment/web or deployment web";
+        let of = |kind: &str, name: &str| Self {
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+        };
+        let (kind, name) = match words {
+            [] => return Ok(None),
+            [word] => match word.split_once('/') {
+                Some(parts) => parts,
+                None if word.is_empty() => ("", ""),
+                None => return Err(format!("{word} needs a name: {word}/NAME")),
+            },
+            [kind, name] if !kind.contains('/') => (kind.as_str(), name.as_str()),
+            _ => return Err(ONE.to_owned()),
+        };
+        if kind.is_empty() || name.is_empty() || name.contains('/') {
+            return Err(ONE.to_owned());
         }
+        Ok(Some(of(kind, name)))
     }
 }
 
@@ -230,6 +269,25 @@ mod tests {
     }
 
     #[test]
+    fn numbers_have_a_range_and_errors_name_it() {
+        for (text, expected) in [
+            ("0", Some(0)),
+            ("65535", Some(65_535)),
+            ("65536", None),
+            ("-1", None),
+            ("1.5", None),
+            ("abc", None),
+            ("", None),
+            ("99999999999999999999", None),
+        ] {
+            assert_eq!(port(text).ok(), expected, "{text}");
+        }
+        let error = workers("0").unwrap_err().to_string();
+        assert_eq!(error, "expected a whole number from 1 to 65535");
+        assert_eq!(number::<i32, -2, 5>("-2"), Ok(-2));
+    }
+
+    #[test]
     fn booleans_have_gos_syntax() {
         for (text, on) in [
             ("true", Some(true)),
@@ -295,14 +353,34 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_a_type_and_a_name() {
-        let read: ObjectArgument = "deployments.apps/web".parse().unwrap();
-        assert_eq!(
-            (read.kind.as_str(), read.name.as_str()),
-            ("deployments.apps", "web")
-        );
-        for text in ["", "web", "/web", "pod/", "a/b/c"] {
-            assert!(text.parse::<ObjectArgument>().is_err(), "{text}");
+    fn an_object_is_a_type_and_a_name_in_one_or_two_words() {
+        let of = |line: &str| {
+            let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+            ObjectArgument::of(&words)
+        };
+        assert_eq!(of(""), Ok(None));
+        for line in ["deployments.apps/web", "deployments.apps web"] {
+            let read = of(line).unwrap().unwrap();
+            assert_eq!(
+                (read.kind.as_str(), read.name.as_str()),
+                ("deployments.apps", "web"),
+                "{line}"
+            );
+        }
+        assert_eq!(of("pods"), Err("pods needs a name: pods/NAME".to_owned()));
+        for line in [
+            "/web",
+            "pod/",
+            "a/b/c",
+            "pod/a b",
+            "pod a/b",
+            "pod/a pod/b",
+            "pod a b",
+        ] {
+            assert!(
+                of(line).unwrap_err().starts_with("give one object"),
+                "{line}"
+            );
         }
     }
 

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Result, bail};
+use anyhow::{Error, Result, bail};
 use caretaker_controllers::gc::explain::ObjectRelations;
 use caretaker_controllers::gc::{GcKey, GcReason, KIND_WAIT_MAX};
 use caretaker_controllers::runtime::call::{ApiAnswer, ApiCall, CallTarget};
@@ -50,7 +50,8 @@ struct GcJudgement {
 
 pub(super) async fn run(args: &ExplainFlags) -> Result<String> {
     let mut snapshot = ClusterSnapshot::take(&args.cluster).await?;
-    let record = match snapshot.find(&args.object).await? {
+    let object = args.object().map_err(Error::msg)?;
+    let record = match snapshot.find(&object).await? {
         FoundObject::Here(record) => record,
         FoundObject::Absent(places) => bail!(find::not_found(&snapshot.catalog, &places)),
     };

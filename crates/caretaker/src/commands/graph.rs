@@ -1,6 +1,6 @@
 //! `caretaker graph`: owners and dependents.
 
-use anyhow::{Result, bail};
+use anyhow::{Error, Result, bail};
 use caretaker_controllers::gc::dot;
 use caretaker_controllers::gc::view::{GraphSelection, GraphView};
 use caretaker_controllers::runtime::record::Uid;
@@ -13,7 +13,8 @@ use crate::wiring::notice;
 
 pub(super) async fn run(args: &GraphFlags) -> Result<String> {
     let mut snapshot = ClusterSnapshot::take(&args.cluster).await?;
-    let part = match &args.object {
+    let object = args.object().map_err(Error::msg)?;
+    let part = match &object {
         Some(object) => {
             let start = start_uids(&mut snapshot, object).await?;
             match (args.up, args.down) {
@@ -28,7 +29,10 @@ pub(super) async fn run(args: &GraphFlags) -> Result<String> {
     let view = GraphView::of(snapshot.collector.index(), &part);
     if view.nodes.is_empty() {
         let place = match part {
-            GraphSelection::Namespace(namespace) => format!(" in namespace {namespace}"),
+            GraphSelection::Namespace(namespace) => {
+                check_namespace(&mut snapshot, &namespace).await?;
+                format!(" in namespace {namespace}")
+            }
             _ => String::new(),
         };
         notice(&format!("no objects with owners or dependents{place}"));
@@ -45,6 +49,18 @@ pub(super) async fn run(args: &GraphFlags) -> Result<String> {
         GraphFormat::Json => serde_json::to_string_pretty(&view)? + "\n",
         GraphFormat::Dot => dot::dot(&view),
     })
+}
+
+/// Fails if there is no such namespace. A namespace that may not be read counts as there.
+async fn check_namespace(snapshot: &mut ClusterSnapshot, namespace: &str) -> Result<()> {
+    let object = ObjectArgument {
+        kind: "namespaces".to_owned(),
+        name: namespace.to_owned(),
+    };
+    match snapshot.find(&object).await {
+        Ok(FoundObject::Absent(_)) => bail!("there is no namespace {namespace}"),
+        Ok(FoundObject::Here(_)) | Err(_) => Ok(()),
+    }
 }
 
 /// The uids of the object. An object that is gone counts while references to it exist.

@@ -247,6 +247,12 @@ fn objects_are_read_from_the_selected_namespace() {
     let drawn = "ConfigMap owner\n└─ ConfigMap dependent\n";
     assert_eq!(cluster.ok("graph -n shop"), drawn);
     assert_eq!(cluster.ok("graph cm/owner --namespace=shop"), drawn);
+    assert_eq!(cluster.ok("graph configmap owner -n shop"), drawn);
+    let spoken = |line: &str| cluster.ok(line);
+    assert_eq!(
+        spoken("explain cm owner -n shop"),
+        spoken("explain cm/owner -n shop")
+    );
     // Cluster-scoped objects ignore the namespace flag.
     let text = cluster.ok("explain ns/shop -n default");
     assert!(text.contains("Verdict: it has no owner.\n"), "{text}");
@@ -269,6 +275,7 @@ fn objects_are_read_from_the_selected_namespace() {
             "explain ns/none",
             "caretaker: namespaces \"none\" not found\n",
         ),
+        ("graph -n none", "caretaker: there is no namespace none\n"),
         (
             "explain widget/a",
             "caretaker: the server has no resource type \"widget\"\n",

@@ -123,6 +123,9 @@ fn cron_jobs_of_both_kinds_are_listed() {
         (ended.code, ended.stdout.as_str(), ended.stderr.as_str()),
         (0, "", expected)
     );
+    let ended = ask(&up, "list -n none");
+    let expected = "caretaker: there is no namespace none\n";
+    assert_eq!((ended.code, ended.stderr.as_str()), (1, expected));
     make(&client, BATCH, "report", &json!({"timeZone": "Asia/Tokyo"}));
     make(&client, VOLCANO, "train", &json!({"suspend": true}));
     let ended = ask(&up, "list --default-time-zone=UTC");

@@ -103,7 +103,10 @@ fn cluster_scoped_objects_have_no_namespace() {
 
 #[test]
 fn an_ambiguous_type_lists_the_full_names() {
-    let object = "job/a".parse().unwrap();
+    let object = ObjectArgument {
+        kind: "job".to_owned(),
+        name: "a".to_owned(),
+    };
     let kinds = [KindId(2), KindId(3)].into_iter();
     assert_eq!(
         ambiguity(&mk_catalog(), &object, kinds),

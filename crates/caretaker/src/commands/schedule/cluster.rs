@@ -146,6 +146,16 @@ impl CronCluster {
         }
     }
 
+    /// Whether the namespace exists, or may not be read.
+    pub(super) async fn may_have_namespace(&self) -> bool {
+        let path = format!("/api/v1/namespaces/{}", escaped(&self.namespace));
+        let answer = self.exchange(Method::GET, &path, None).await;
+        !answer.is_ok_and(|answer| {
+            let error = error_of(answer.status, &answer.body, Some(&self.namespace));
+            error == CronRequestError::Absent
+        })
+    }
+
     pub(super) async fn create_job(
         &self,
         kind: &CronKind,

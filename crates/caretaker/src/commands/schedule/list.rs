@@ -82,6 +82,11 @@ pub(in crate::commands) async fn list(args: &ScheduleList) -> Result<String> {
     }
     rows.sort_by(|a, b| (&a.namespace, &a.name, a.word).cmp(&(&b.namespace, &b.name, b.word)));
     if rows.is_empty() {
+        if let Some(namespace) = namespace
+            && !cluster.may_have_namespace().await
+        {
+            bail!("there is no namespace {namespace}");
+        }
         let place = namespace.map_or(String::new(), |namespace| {
             format!(" in namespace {namespace}")
         });
