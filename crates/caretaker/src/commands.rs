@@ -18,7 +18,9 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use caretaker_controllers::gc::{GarbageCollector, KIND_WAIT_MAX};
-use caretaker_controllers::runtime::clients::{ClientEnvironment, ClusterChoice, ClusterClients};
+use caretaker_controllers::runtime::clients::{
+    ClientEnvironment, ClientsError, ClusterChoice, ClusterClients,
+};
 use caretaker_controllers::runtime::controller::{Controller, ObservedChange, WakeList};
 use caretaker_controllers::runtime::effects::{Effects, REQUEST_TIMEOUT};
 use caretaker_controllers::runtime::feed_set::{FeedSet, FeedSetOptions, KindInterest};
@@ -30,8 +32,9 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
 use crate::args::{ClusterFlags, ExplainFlags, GraphFlags, LogFormat, ScheduleCommand};
-use crate::controller_set;
+use crate::up::kubeconfig;
 use crate::wiring::{self, notice};
+use crate::{controller_set, instances};
 
 /// Kinds that a message names; the rest is counted.
 const KINDS_NAMED: usize = 10;
@@ -195,19 +198,38 @@ impl ClusterSnapshot {
 
 /// Connects to the cluster of the flags. Returns the namespace, too.
 async fn connect(cluster: &ClusterFlags) -> Result<(ClusterClients, String)> {
-    let choice = ClusterChoice {
-        kubeconfig: cluster.kubeconfig.clone(),
-        context: cluster.context.clone(),
-        environment: ClientEnvironment::read(),
-        seed: wiring::rng()?.u64(),
-    };
-    let clients = ClusterClients::find(&choice, &wiring::clock()).await?;
+    let clients = find_cluster(cluster).await?;
     check_server(&clients).await?;
     let namespace = match &cluster.namespace {
         Some(namespace) => namespace.clone(),
         None => clients.namespace().to_owned(),
     };
     Ok((clients, namespace))
+}
+
+/// The cluster of the flags, else of the environment, else the only `caretaker up` that runs on this machine.
+async fn find_cluster(cluster: &ClusterFlags) -> Result<ClusterClients> {
+    let running = || instances::running(&kubeconfig::directory());
+    let mut choice = ClusterChoice {
+        kubeconfig: cluster.kubeconfig.clone(),
+        context: cluster.context.clone(),
+        environment: ClientEnvironment::read(),
+        seed: wiring::rng()?.u64(),
+    };
+    if let Some(name) = &cluster.name {
+        choice.kubeconfig = Some(instances::named(running(), name)?.kubeconfig);
+    }
+    let clock = wiring::clock();
+    let missing = match ClusterClients::find(&choice, &clock).await {
+        Err(error @ ClientsError::NoKubeconfig { .. }) if choice.kubeconfig.is_none() => error,
+        decided => return Ok(decided?),
+    };
+    let Some(instance) = instances::only(running())? else {
+        return Err(missing.into());
+    };
+    notice(&instance.chosen());
+    choice.kubeconfig = Some(instance.kubeconfig);
+    Ok(ClusterClients::find(&choice, &clock).await?)
 }
 
 /// Fails early if the server does not answer: the watches would retry forever.

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use caretaker_apiserver::ApiServer;
+use caretaker_apiserver::listen::KUBECONFIG_CONTEXT;
 use caretaker_controllers::runtime::driver::DriverMode;
 use caretaker_controllers::runtime::manager::ControllerManager;
 use caretaker_machinery::clock::Clock;
@@ -20,11 +21,13 @@ use caretaker_machinery::clock::Clock;
 use self::chapters::{DemoChapter, chapters};
 use self::printer::DemoPrinter;
 use self::runner::DemoRunner;
-use crate::args::{ControllerFlags, DemoFlags, LogFormat};
+use crate::args::{ControllerFlags, DemoFlags, ListenAddress, LogFormat};
 use crate::controller_set::ControllerSet;
+use crate::up::banner::ServerBanner;
 use crate::up::kubeconfig::KubeconfigLocation;
 use crate::up::signals::StopSignals;
 use crate::up::simulation::{self, WorkloadMode};
+use crate::up::sockets::{self, ApiTransport};
 use crate::{up, wiring};
 
 /// Speed of the server's clock: a minute of a TTL or a schedule takes three seconds.
@@ -121,14 +124,21 @@ impl DemoCluster {
     /// Opens the server to kubectl, until a signal.
     async fn keep(&mut self, printer: &mut DemoPrinter) -> Result<()> {
         let mut signals = StopSignals::listen()?;
-        let (listener, port) = up::open(None, up::ApiTransport::Tls).await?;
-        let location = KubeconfigLocation::choose(None, port, false)?;
+        let listener = sockets::open(ListenAddress::default(), &[], ApiTransport::Tls).await?;
+        let port = listener.address().port().to_string();
+        let location = KubeconfigLocation::choose(None, &port, false)?;
         let kubeconfig = location.write(listener.kubeconfig())?;
         let commands = [
             "kubectl --namespace shop get pods,configmaps",
             "kubectl --namespace shop delete pods --all",
         ];
-        let instructions = up::instructions(&listener.url(), kubeconfig.path(), None, &commands);
+        let banner = ServerBanner {
+            url: listener.url(),
+            remote: Vec::new(),
+            admin: None,
+            context: KUBECONFIG_CONTEXT.to_owned(),
+        };
+        let instructions = banner.instructions(kubeconfig.path(), &commands);
         self.controllers.print_summary();
         printer.print(&format!("\n{}", instructions.trim_end()))?;
         listener

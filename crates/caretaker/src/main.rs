@@ -5,6 +5,7 @@ mod args;
 mod commands;
 mod controller_set;
 mod demo;
+mod instances;
 mod output;
 mod peers;
 mod run;
@@ -41,7 +42,37 @@ fn main() -> ExitCode {
         }
     };
     outcome.unwrap_or_else(|error| {
-        wiring::notice(&format!("{error:#}"));
+        wiring::notice(&sentence(&error));
         ExitCode::FAILURE
     })
+}
+
+/// The error and its causes. A cause that the text already contains is not repeated.
+fn sentence(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context as _;
+
+    use super::*;
+
+    #[test]
+    fn a_cause_is_printed_once() {
+        let missing = || std::io::Error::from(std::io::ErrorKind::NotFound);
+        let plain = Err::<(), _>(missing())
+            .context("cannot read a")
+            .unwrap_err();
+        assert_eq!(sentence(&plain), "cannot read a: entity not found");
+        let repeated = caretaker_apiserver::listen::ListenError::Io(missing());
+        let text = sentence(&repeated.into());
+        assert_eq!(text, "the socket cannot be used: entity not found");
+    }
 }

@@ -4,7 +4,9 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use caretaker_apiserver::listen::{ApiListener, KubeconfigFile};
-use caretaker_controllers::runtime::clients::{ClientEnvironment, ClusterChoice, ClusterClients};
+use caretaker_controllers::runtime::clients::{
+    ClientEnvironment, ClientsError, ClusterChoice, ClusterClients,
+};
 use caretaker_controllers::runtime::driver::DriverMode;
 use caretaker_controllers::runtime::driver::clock_skew::TimeSource;
 use caretaker_controllers::runtime::effects::ClientRateLimit;
@@ -13,6 +15,7 @@ use tokio::sync::oneshot;
 use crate::admin::{self, AdminPages, TokenSource};
 use crate::args::RunFlags;
 use crate::controller_set::{ControllerSet, ControllerSetOptions};
+use crate::instances;
 use crate::peers::{PeerPolicy, PeerWatch};
 use crate::up::kubeconfig;
 use crate::up::signals::StopSignals;
@@ -38,7 +41,13 @@ async fn run_controllers(args: &RunFlags) -> Result<ExitCode> {
         seed: wiring::rng()?.u64(),
     };
     let clock = wiring::clock();
-    let clients = ClusterClients::find(&choice, &clock).await?;
+    let clients = match ClusterClients::find(&choice, &clock).await {
+        Err(error @ ClientsError::NoKubeconfig { .. }) => {
+            let running = instances::running(&kubeconfig::directory());
+            bail!("{error}{}", instances::hint(&running));
+        }
+        decided => decided?,
+    };
     let (running, mode) = (args.controllers.running(), args.controllers.mode());
     let admin = open_admin(args, clients.server()).await?;
     let policy = PeerPolicy::by_flag(args.take_over);

@@ -4,6 +4,7 @@
 
 use std::future::Future;
 use std::io::Write as _;
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::OnceLock;
@@ -94,6 +95,18 @@ pub(crate) fn tls() -> Result<ListenTransport> {
         server: key()?,
         now: Timestamp::now(),
     })))
+}
+
+/// The addresses of this machine's network interfaces. Without them a server that listens on all addresses knows only
+/// loopback and the names that the user gives.
+pub(crate) fn interface_addresses() -> Vec<IpAddr> {
+    match if_addrs::get_if_addrs() {
+        Ok(interfaces) => interfaces.iter().map(if_addrs::Interface::ip).collect(),
+        Err(error) => {
+            tracing::warn!(%error, "cannot read the addresses of this machine; name them with --tls-san");
+            Vec::new()
+        }
+    }
 }
 
 /// Sends logs to stderr: warnings and errors, unless `verbosity` or `RUST_LOG` ask for more.

@@ -5,15 +5,19 @@
 //! not answer is no error.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+
+use crate::instances;
+
+/// Ends the names of these files. The names of instances have no dot, so other kubeconfigs never end like this.
+const ENDING: &str = ".admin.kubeconfig";
 
 /// Begins the last line of such a kubeconfig.
 const SERVER_MARK: &str = "# controllers of ";
 
 /// The path of the kubeconfig of the admin server on this port.
 pub(crate) fn path(directory: &Path, port: u16) -> PathBuf {
-    directory.join(format!("admin-{port}.kubeconfig"))
+    directory.join(format!("{port}{ENDING}"))
 }
 
 /// A kubeconfig that also names the API server.
@@ -24,9 +28,7 @@ pub(crate) fn marked(kubeconfig: &str, server: &str) -> String {
 /// The kubeconfigs in this directory whose processes handle the objects of this API server. None if other users can write
 /// there: a kubeconfig may name programs to run.
 pub(crate) fn find(directory: &Path, server: &str) -> Vec<PathBuf> {
-    let user = rustix::process::getuid().as_raw();
-    let is_private = fs::symlink_metadata(directory)
-        .is_ok_and(|found| found.is_dir() && found.uid() == user && found.mode() & 0o077 == 0);
+    let is_private = instances::is_private(directory);
     let entries = fs::read_dir(directory).ok().filter(|_| is_private);
     let paths = entries
         .into_iter()
@@ -43,7 +45,7 @@ pub(crate) fn find(directory: &Path, server: &str) -> Vec<PathBuf> {
     };
     let is_admin = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str());
-        name.is_some_and(|name| name.starts_with("admin-") && name.ends_with(".kubeconfig"))
+        name.is_some_and(|name| name.ends_with(ENDING))
     };
     let mut found: Vec<PathBuf> = paths.filter(is_admin).filter(names_server).collect();
     found.sort();

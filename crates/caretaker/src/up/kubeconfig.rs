@@ -22,8 +22,8 @@ pub(crate) struct KubeconfigLocation {
 // === impl KubeconfigLocation ===
 
 impl KubeconfigLocation {
-    /// The path of the user; else a temporary directory if there is a command; else a file per port.
-    pub(crate) fn choose(given: Option<&Path>, port: u16, for_command: bool) -> Result<Self> {
+    /// The path of the user; else a temporary directory if there is a command; else a file per instance.
+    pub(crate) fn choose(given: Option<&Path>, instance: &str, for_command: bool) -> Result<Self> {
         let scratch = for_command
             .then(scratch)
             .transpose()
@@ -31,7 +31,7 @@ impl KubeconfigLocation {
         let kubeconfig = match (given, &scratch) {
             (Some(given), _) => absolute(given).context("--kubeconfig-out is not a file path")?,
             (None, Some(scratch)) => scratch.path().join("kubeconfig"),
-            (None, None) => directory().join(format!("{port}.kubeconfig")),
+            (None, None) => directory().join(format!("{instance}.kubeconfig")),
         };
         Ok(Self {
             kubeconfig,

@@ -12,7 +12,7 @@ fn an_invalid_command_line_fails_with_a_sentence() {
         ),
         (
             &["up", "--listen", "6443"],
-            "expected an address with a port",
+            "expected an IP address with or without a port",
         ),
         (
             &["up", "--controllers", "unknown"],
@@ -21,13 +21,33 @@ fn an_invalid_command_line_fails_with_a_sentence() {
         (&["up", "--controllers="], "garbage-collector-controller"),
         (&["up", "--concurrent-gc-syncs=0"], "--concurrent-gc-syncs"),
         (&["up", "--enable-garbage-collector=maybe"], "true or false"),
-        (&["up", "--clock-speed=0"], "--clock-speed"),
+        (
+            &["up", "--clock-speed=0"],
+            "expected a whole number from 1 to 4294967295",
+        ),
         (&["up", "--v=much"], "expected a number"),
         // Only `run` accepts the other flags of upstream.
         (&["up", "--cluster-name=kubernetes"], "--cluster-name"),
         (&["up", "-o", "yaml"], "json"),
-        (&["up", "-o", "json", "--", "true"], "cannot be used with"),
-        (&["up", "true"], "unexpected argument"),
+        (
+            &["up", "true"],
+            "a command comes after --, as in: caretaker up -- true",
+        ),
+        (
+            &["schedule", "next", "30", "2", "*", "*", "*"],
+            "caretaker schedule next '30 2 * * *'",
+        ),
+        (
+            &["schedule", "next", "@daily", "--time-zone=Europe/Berln"],
+            "did you mean Europe/Berlin?",
+        ),
+        (&["graph", "pods"], "pods needs a name: pods/NAME"),
+        (&["up", "--name", "6443"], "beginning with a letter"),
+        (
+            &["up", "--tls-san", "https://a"],
+            "expected an IP address or a DNS name",
+        ),
+        (&["up", "-f", "no/such/file"], "cannot read no/such/file: "),
         (&["up", "--listn", "127.0.0.1:0"], "--listen"),
         (
             &[
@@ -37,7 +57,7 @@ fn an_invalid_command_line_fails_with_a_sentence() {
                 "--listen",
                 "127.0.0.1:0",
             ],
-            "no/such/directory/f",
+            "no/such/directory/f: the directory ",
         ),
         (&["upp"], "up"),
     ];

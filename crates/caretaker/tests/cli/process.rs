@@ -1,6 +1,6 @@
 //! A process under test: its output, signals and exit code. Nothing sleeps; every wait has a limit.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write as _};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
@@ -149,6 +149,15 @@ impl TestProcess {
 
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(self.pid, signal).unwrap();
+    }
+
+    /// Writes to its stdin.
+    pub(crate) fn write_input(&mut self, text: &str) {
+        self.stdin
+            .as_mut()
+            .unwrap()
+            .write_all(text.as_bytes())
+            .unwrap();
     }
 
     /// Closes its stdin.

@@ -31,7 +31,8 @@ fn the_json_line_names_the_server_and_its_kubeconfig() {
     assert!(admin.starts_with("https://127.0.0.1:"), "{admin}");
     assert_eq!(
         up.line,
-        json!({"server": format!("https://127.0.0.1:{port}"), "kubeconfig": kubeconfig, "admin": admin})
+        json!({"server": format!("https://127.0.0.1:{port}"), "remoteServers": [], "kubeconfig": kubeconfig,
+            "context": "caretaker", "admin": admin})
     );
     assert_eq!(mode(&kubeconfig), 0o600);
     assert_eq!(mode(kubeconfig.parent().unwrap()), 0o700);
@@ -176,7 +177,9 @@ fn a_foreign_file_is_not_replaced_by_the_kubeconfig() {
     assert_eq!((up.kubeconfig(), mode(&own)), (own.clone(), 0o600));
     let others = up.world.entries("run/caretaker");
     assert!(
-        others.iter().all(|name| name.starts_with("admin-")),
+        others
+            .iter()
+            .all(|name| !name.ends_with(".kubeconfig") || name.ends_with(".admin.kubeconfig")),
         "{others:?}"
     );
     let (ended, _world) = up.stop();
@@ -210,7 +213,9 @@ fn the_instructions_name_the_kubeconfig_and_commands() {
         text += &process.line();
     }
     let mut names = world.entries("run/caretaker").into_iter();
-    let name = names.find(|name| !name.starts_with("admin-")).unwrap();
+    let is_own =
+        |name: &String| name.ends_with(".kubeconfig") && !name.ends_with(".admin.kubeconfig");
+    let name = names.find(is_own).unwrap();
     let kubeconfig = world.path("run").join("caretaker").join(name);
     let wanted = [
         kubeconfig.to_str().unwrap(),
