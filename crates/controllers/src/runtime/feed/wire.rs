@@ -1,6 +1,6 @@
 //! Decodes the events of a watch and the pages of a list. Pure functions of their bytes.
 
-use caretaker_machinery::proto::{MAGIC, MalformedProto, ProtoFields, envelope};
+use caretaker_machinery::proto::{MAGIC, MalformedProto, ProtoEnvelope, ProtoFields};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -156,7 +156,7 @@ pub(super) fn read_event(kind: KindId, view: RecordView, line: &[u8]) -> Option<
 
 fn read_frame(kind: KindId, frame: &[u8]) -> Result<WatchEvent, MalformedProto> {
     let (event, object) = watch_event(frame)?;
-    let (message, _) = envelope(object)?;
+    let message = ProtoEnvelope::open(object)?.raw;
     Ok(match event {
         "ADDED" | "MODIFIED" | "DELETED" => WatchEvent::about(event, decode_partial(kind, message)),
         "BOOKMARK" => read_bookmark(message)?,
@@ -221,7 +221,9 @@ pub(super) fn read_page(bytes: &[u8]) -> Result<ListPage<'_>, NotAList> {
 }
 
 fn read_protobuf_page(bytes: &[u8]) -> Result<ListPage<'_>, MalformedProto> {
-    let (list, kind) = envelope(bytes)?;
+    let ProtoEnvelope {
+        kind, raw: list, ..
+    } = ProtoEnvelope::open(bytes)?;
     if kind != "PartialObjectMetadataList" {
         return Err(MalformedProto);
     }
