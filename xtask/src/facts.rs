@@ -1,11 +1,13 @@
-//! The data files of the embedded API server, read from a real one: its resources, and how the fields of their kinds are
-//! merged. They are sorted, tab separated text, so that a new Kubernetes version is a readable diff.
+//! The data files of the embedded API server, read from a real one: its resources, how the fields of their kinds are
+//! merged, and the types of these fields. They are sorted, tab separated text, so that a new Kubernetes version is a
+//! readable diff.
 //!
 //! Only stable group-versions (`v1`, `v2`) of built-in resources are taken; a server with custom resources is refused.
 //! The head of each file explains its columns.
 
 mod discovery;
 mod fields;
+mod types;
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,17 +18,20 @@ use crate::cargo::workspace;
 use crate::http::HttpClient;
 use discovery::ResourceFacts;
 use fields::MergeFacts;
+use types::TypeFacts;
 
 const RESOURCES: &str = "resources.txt";
 const FIELDS: &str = "fields.txt";
+const TYPES: &str = "types.txt";
 /// The text of an empty column.
 const NOTHING: &str = "-";
 
-/// The two files as text, with the counts to print.
+/// The files as text, with the counts to print.
 #[derive(Debug)]
 pub struct ServerFacts {
     resources: String,
     fields: String,
+    types: String,
     /// Names and numbers, in the order to print.
     pub counts: Vec<(&'static str, usize)>,
 }
@@ -44,22 +49,29 @@ impl ServerFacts {
             .to_owned();
         let resources = ResourceFacts::ask(client)?;
         let fields = MergeFacts::ask(client, &resources)?;
-        let counts = [resources.counts(), fields.counts()].concat();
+        let types = TypeFacts::ask(&resources.kinds())?;
+        let counts = [resources.counts(), fields.counts(), types.counts()].concat();
         let head = format!("# Kubernetes {version}\n");
         Ok(Self {
             resources: head.clone() + &resources.text(),
-            fields: head + &fields.text(),
+            fields: head.clone() + &fields.text(),
+            types: head + &types.text(),
             counts,
         })
     }
 
-    /// Writes both files into the data directory of the API server's crate and returns their paths.
+    /// Writes the files into the data directory of the API server's crate and returns their paths.
     pub fn write(&self) -> Result<Vec<PathBuf>> {
         let dir = workspace().join("crates/apiserver/data");
         let dir = dir
             .canonicalize()
             .with_context(|| format!("cannot find {}", dir.display()))?;
-        [(RESOURCES, &self.resources), (FIELDS, &self.fields)]
+        let files = [
+            (RESOURCES, &self.resources),
+            (FIELDS, &self.fields),
+            (TYPES, &self.types),
+        ];
+        files
             .into_iter()
             .map(|(name, text)| {
                 let path = dir.join(name);

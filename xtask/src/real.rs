@@ -26,6 +26,7 @@ use processes::private_file;
 use servers::ServerPorts;
 
 pub use backup::RestoreMode;
+pub(crate) use build::run_go;
 pub use certs::Identity;
 pub use instances::{InstanceCondition, InstanceStatus, OracleHome};
 pub use processes::ProcessId;

@@ -1,16 +1,21 @@
-//! Request bodies: collected up to a limit, and parsed into a JSON tree.
+//! Request bodies: collected up to a limit, and parsed into a JSON tree, whatever their encoding.
 
+use caretaker_machinery::proto::ProtoError;
 use caretaker_machinery::quantity::QuantityError;
 use caretaker_machinery::schema::{EmbeddedObjectError, SchemaTypeError, type_name};
 use caretaker_machinery::status::Status;
+use caretaker_machinery::types::TypeRef;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::{Map, Value};
+
+use crate::negotiate::{MEDIA_TYPES, PROTOBUF};
+use crate::protobuf::{self, ProtobufFault};
 
 /// Largest request body, as upstream.
 pub(crate) const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
 
-/// Media types that the server reads, as errors name them.
-const ACCEPTED: &str = "application/json, application/yaml";
+/// Most bytes of a body that an error shows.
+const SHOWN_BYTES_MAX: usize = 30;
 
 /// Collects a body, up to [`BODY_BYTES_MAX`].
 pub(crate) async fn collect<B>(body: B) -> Result<bytes::Bytes, Status>
@@ -20,23 +25,37 @@ where
 {
     match Limited::new(body, BODY_BYTES_MAX).collect().await {
         Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => {
-            let message = format!("Request entity too large: limit is {BODY_BYTES_MAX}");
-            Err(Status::failure(413, "RequestEntityTooLarge", message))
-        }
+        Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
         // The client went away or broke the framing, and will not read the response.
         Err(_) => Err(Status::bad_request("the request body ended unexpectedly")),
     }
 }
 
-/// Parses a body by its content type; no type means JSON. The last of duplicate keys counts.
+/// Parses a body by its content type; no type means JSON. The last of duplicate keys counts. `of` is the type of a message,
+/// which custom kinds do not have.
 ///
-/// DEVIATION(invalid-utf8): invalid UTF-8 is refused; upstream replaces it.
-pub(crate) fn parse(content_type: &str, bytes: &[u8]) -> Result<Value, BodyError> {
-    match media_type(content_type).to_ascii_lowercase().as_str() {
-        "" | "application/json" => Ok(serde_json::from_slice(bytes)?),
-        "application/yaml" => parse_yaml(bytes),
-        other => Err(BodyError::UnsupportedType(other.to_owned())),
+/// DEVIATION(invalid-utf8): invalid UTF-8 in JSON is refused; upstream replaces it, as is done here in protobuf.
+/// DEVIATION(custom-protobuf): a message for a custom kind is refused with 415; upstream panics and closes the connection.
+pub(crate) fn parse(
+    content_type: &str,
+    bytes: &[u8],
+    of: Option<TypeRef>,
+) -> Result<Value, BodyError> {
+    match (media_type(content_type).to_ascii_lowercase().as_str(), of) {
+        ("" | "application/json", _) => Ok(serde_json::from_slice(bytes)?),
+        ("application/yaml", _) => parse_yaml(bytes),
+        (PROTOBUF, Some(of)) => match protobuf::read(bytes, of) {
+            Ok(tree) => Ok(Value::Object(tree)),
+            Err(ProtobufFault::Envelope(error)) => Err(BodyError::Envelope {
+                error,
+                shown: shown(bytes),
+            }),
+            Err(ProtobufFault::Message { names, error }) => {
+                Err(BodyError::Message { names, error })
+            }
+        },
+        (PROTOBUF, None) => Err(BodyError::UnsupportedType(&MEDIA_TYPES[..2])),
+        _ => Err(BodyError::UnsupportedType(&MEDIA_TYPES)),
     }
 }
 
@@ -49,8 +68,19 @@ pub(crate) fn parse_yaml(bytes: &[u8]) -> Result<Value, BodyError> {
 /// A body that cannot be parsed.
 #[derive(Debug)]
 pub(crate) enum BodyError {
-    UnsupportedType(String),
+    /// The media types that are supported.
+    UnsupportedType(&'static [&'static str]),
     Syntax(String),
+    /// Bytes that are no object in protobuf encoding, and their beginning.
+    Envelope {
+        error: ProtoError,
+        shown: String,
+    },
+    /// A message that does not decode into the type of its kind, and the apiVersion and kind that it names.
+    Message {
+        names: Map<String, Value>,
+        error: ProtoError,
+    },
 }
 
 /// A body that does not decode into the type of its kind. The messages are those of upstream's decoder.
@@ -94,7 +124,15 @@ impl BodyError {
     /// Returns the status of an object of `kind` that cannot be parsed.
     pub(crate) fn to_status(&self, kind: &str) -> Status {
         match self {
-            BodyError::UnsupportedType(media_type) => unsupported(media_type),
+            BodyError::UnsupportedType(media_types) => unsupported(media_types),
+            BodyError::Envelope { error, shown } => Status::bad_request(format!(
+                "the object provided is unrecognized (must be of type {kind}): {error} ({shown})"
+            )),
+            BodyError::Message {
+                error: ProtoError::TooManyValues,
+                ..
+            } => too_large(),
+            BodyError::Message { error, .. } => Status::bad_request(error.to_string()),
             BodyError::Syntax(why) => Status::bad_request(format!(
                 "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: {why}"
             )),
@@ -155,19 +193,33 @@ pub(crate) fn media_type(content_type: &str) -> &str {
     content_type.split(';').next().unwrap_or_default().trim()
 }
 
-fn unsupported(media_type: &str) -> Status {
-    // DEVIATION(protobuf-bodies): not read yet. Commands such as `kubectl create namespace` send them, so the message says
-    // what to do instead.
-    let message = if media_type == "application/vnd.kubernetes.protobuf" {
-        format!(
-            "this server does not read protobuf bodies yet: send the object as JSON or YAML (kubectl apply -f, kubectl create -f) - accepted media types include: {ACCEPTED}"
-        )
-    } else {
-        format!(
-            "the body of the request was in an unknown format - accepted media types include: {ACCEPTED}"
-        )
-    };
+fn too_large() -> Status {
+    let message = format!("Request entity too large: limit is {BODY_BYTES_MAX}");
+    Status::failure(413, "RequestEntityTooLarge", message)
+}
+
+fn unsupported(media_types: &[&str]) -> Status {
+    let message = format!(
+        "the body of the request was in an unknown format - accepted media types include: {}",
+        media_types.join(", ")
+    );
     Status::failure(415, "UnsupportedMediaType", message)
+}
+
+/// Returns the beginning of a body: text if it looks like JSON, else hexadecimal digits.
+fn shown(bytes: &[u8]) -> String {
+    let (start, more) = match bytes.get(..SHOWN_BYTES_MAX) {
+        Some(start) if start.len() < bytes.len() => (start, " ..."),
+        _ => (bytes, ""),
+    };
+    match bytes.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => String::from_utf8_lossy(start).into_owned() + more,
+        Some(_) => {
+            let digits: String = start.iter().map(|byte| format!("{byte:02x}")).collect();
+            digits + more
+        }
+    }
 }
 
 #[cfg(test)]
@@ -177,21 +229,27 @@ mod tests {
     #[test]
     fn reads_json_and_yaml_and_refuses_other_types() {
         let tree = serde_json::json!({"metadata": {"name": "a"}});
-        assert_eq!(parse("", br#"{"metadata":{"name":"a"}}"#).unwrap(), tree);
         assert_eq!(
-            parse("application/yaml", b"metadata:\n  name: a\n").unwrap(),
+            parse("", br#"{"metadata":{"name":"a"}}"#, None).unwrap(),
+            tree
+        );
+        assert_eq!(
+            parse("application/yaml", b"metadata:\n  name: a\n", None).unwrap(),
             tree
         );
         assert_eq!(
             parse(
                 "application/json; charset=utf-8",
-                br#"{"metadata":{"name":"a"}}"#
+                br#"{"metadata":{"name":"a"}}"#,
+                None
             )
             .unwrap(),
             tree
         );
-        let refused = parse("application/vnd.kubernetes.protobuf", b"k8s\0").unwrap_err();
-        assert_eq!(refused.to_status("Pod").code, 415);
+        for content_type in [PROTOBUF, "text/plain"] {
+            let refused = parse(content_type, b"k8s\0", None).unwrap_err();
+            assert_eq!(refused.to_status("Pod").code, 415, "{content_type}");
+        }
     }
 
     #[test]
@@ -205,7 +263,7 @@ mod tests {
             ("application/json", b"{\"a\":\"\xff\"}".as_slice()),
             ("application/json", b"".as_slice()),
         ] {
-            let refused = parse(content_type, body).unwrap_err();
+            let refused = parse(content_type, body, None).unwrap_err();
             assert_eq!(refused.to_status("Pod").code, 400);
         }
         assert_eq!(object(serde_json::json!([]), "Pod").unwrap_err().code, 400);

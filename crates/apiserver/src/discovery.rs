@@ -10,7 +10,7 @@ use caretaker_machinery::status::Status;
 
 use crate::etag::{self, ETag};
 use crate::kinds::{KindTable, ServedGroup, ServedKind, ServedSubresource, join_group};
-use crate::negotiate::{ResponseEncoding, ResponseForm, ResponseFormat};
+use crate::negotiate::{AcceptHeader, MEDIA_TYPES, ResponseEncoding, ResponseFormat};
 use crate::request::RequestPath;
 use crate::respond::{self, ResponseBody};
 
@@ -19,6 +19,8 @@ const AGGREGATED_JSON: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 const AGGREGATED_YAML: &str =
     "application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+const AGGREGATED_PROTOBUF: &str =
+    "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// Paths outside of API groups, for the list of all paths.
 const OTHER_PATHS: [&str; 12] = [
@@ -37,27 +39,59 @@ const OTHER_PATHS: [&str; 12] = [
 ];
 
 /// Serves `/api`, `/apis`, `/apis/GROUP` and the resource lists of versions.
-///
-/// DEVIATION(discovery-accept): below the roots upstream refuses an `Accept` that names only the aggregated form or a
-/// Table; here such a request gets the legacy document, because the other clauses of the header are not kept.
 pub(crate) fn serve(
     kinds: &KindTable,
     path: &RequestPath,
-    format: ResponseFormat,
+    accept: &AcceptHeader<'_>,
     etag: Option<&str>,
 ) -> Response<ResponseBody> {
     let is_core = |group: &&ServedGroup| group.name.is_empty();
     let groups = kinds.groups().iter();
-    let document = match path {
-        RequestPath::Core if format.form == ResponseForm::Discovery => {
+    let document = match (path, accept.aggregated()) {
+        (RequestPath::Core, Some(format)) => {
             return aggregated(kinds, groups.filter(is_core), format, etag);
         }
-        RequestPath::Groups if format.form == ResponseForm::Discovery => {
+        (RequestPath::Groups, Some(format)) => {
             return aggregated(kinds, groups.filter(|group| !is_core(group)), format, etag);
         }
+        (path, _) => legacy(kinds, path),
+    };
+    match (document, path) {
+        (Some(document), _) => match format_of(kinds, path, accept) {
+            Ok(format) => respond::value(200, &document, format),
+            Err(status) => respond::status(&status, accept.status()),
+        },
+        // Upstream has a handler for each built-in group, so a missing version of one has another 404.
+        (None, RequestPath::Resources { group, .. }) if kinds.is_builtin_group(group) => {
+            respond::status(&Status::unknown_resource(), accept.status())
+        }
+        (None, _) => respond::not_found_page(),
+    }
+}
+
+/// Returns the format of a legacy document. Groups, and versions of custom groups, have no route in upstream.
+fn format_of(
+    kinds: &KindTable,
+    path: &RequestPath,
+    accept: &AcceptHeader<'_>,
+) -> Result<ResponseFormat, Status> {
+    let has_route = match path {
+        RequestPath::Core => true,
+        RequestPath::Resources { group, .. } => kinds.is_builtin_group(group),
+        _ => false,
+    };
+    if has_route {
+        accept.check_route(&MEDIA_TYPES)?;
+    }
+    accept.document()
+}
+
+/// Returns the legacy document of a path; none if there is no such group or version.
+fn legacy(kinds: &KindTable, path: &RequestPath) -> Option<Value> {
+    match path {
         RequestPath::Core => Some(core_versions(kinds)),
         RequestPath::Groups => {
-            let named = groups.filter(|group| !is_core(group));
+            let named = kinds.groups().iter().filter(|group| !group.name.is_empty());
             let groups: Vec<Value> = named.map(|group| group_entry(group).into()).collect();
             Some(json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}))
         }
@@ -69,14 +103,6 @@ pub(crate) fn serve(
         }),
         RequestPath::Resources { group, version } => resource_list(kinds, group, version),
         _ => None,
-    };
-    match (document, path) {
-        (Some(document), _) => respond::value(200, &document, format),
-        // Upstream has a handler for each built-in group, so a missing version of one has another 404.
-        (None, RequestPath::Resources { group, .. }) if kinds.is_builtin_group(group) => {
-            respond::status(&Status::unknown_resource(), format)
-        }
-        (None, _) => respond::not_found_page(),
     }
 }
 
@@ -128,6 +154,7 @@ fn aggregated<'a>(
         let content_type = match format.encoding {
             ResponseEncoding::Json | ResponseEncoding::PrettyJson => AGGREGATED_JSON,
             ResponseEncoding::Yaml => AGGREGATED_YAML,
+            ResponseEncoding::Protobuf => AGGREGATED_PROTOBUF,
         };
         let content_type = HeaderValue::from_static(content_type);
         response
@@ -282,10 +309,8 @@ mod tests {
     use super::*;
     use crate::kinds::CustomKind;
 
-    const AGGREGATED: ResponseFormat = ResponseFormat {
-        form: ResponseForm::Discovery,
-        encoding: ResponseEncoding::Json,
-    };
+    const AGGREGATED: &str = AGGREGATED_JSON;
+    const JSON: &str = "application/json";
 
     /// The built-in kinds and a custom one with two subresources.
     fn mk_kinds() -> KindTable {
@@ -305,12 +330,13 @@ mod tests {
         kinds
     }
 
-    fn mk_answer(path: &str, format: ResponseFormat) -> Response<ResponseBody> {
-        serve(&mk_kinds(), &RequestPath::parse(path), format, None)
+    fn mk_answer(path: &str, accept: &str) -> Response<ResponseBody> {
+        let accept = AcceptHeader::parse(accept, false);
+        serve(&mk_kinds(), &RequestPath::parse(path), &accept, None)
     }
 
-    fn mk_document(path: &str, format: ResponseFormat) -> Value {
-        let response = mk_answer(path, format);
+    fn mk_document(path: &str, accept: &str) -> Value {
+        let response = mk_answer(path, accept);
         assert_eq!(response.status(), 200, "{path}");
         serde_json::from_slice(&etag::body_of(response)).unwrap()
     }
@@ -322,10 +348,10 @@ mod tests {
 
     #[test]
     fn lists_groups_with_preferred_version() {
-        let core = mk_document("/api", ResponseFormat::JSON);
+        let core = mk_document("/api", JSON);
         assert_eq!(core["kind"], "APIVersions");
         assert_eq!(core["versions"], json!(["v1"]));
-        let groups = mk_document("/apis", ResponseFormat::JSON);
+        let groups = mk_document("/apis", JSON);
         let autoscaling = entry(&groups["groups"], "name", "autoscaling");
         assert_eq!(
             autoscaling["preferredVersion"]["groupVersion"],
@@ -339,7 +365,7 @@ mod tests {
                 .iter()
                 .all(|group| group["name"] != "")
         );
-        let one = mk_document("/apis/example.com", ResponseFormat::JSON);
+        let one = mk_document("/apis/example.com", JSON);
         assert_eq!(one["kind"], "APIGroup");
         assert_eq!(
             one["versions"],
@@ -349,7 +375,7 @@ mod tests {
 
     #[test]
     fn resource_list_contains_subresources() {
-        let core = mk_document("/api/v1", ResponseFormat::JSON);
+        let core = mk_document("/api/v1", JSON);
         assert!(core.get("apiVersion").is_none());
         let pods = entry(&core["resources"], "name", "pods");
         assert_eq!(pods["shortNames"], json!(["po"]));
@@ -360,7 +386,7 @@ mod tests {
             json!({"name": "pods/eviction", "singularName": "", "namespaced": true, "group": "policy",
                 "version": "v1", "kind": "Eviction", "verbs": ["create"]})
         );
-        let apps = mk_document("/apis/apps/v1", ResponseFormat::JSON);
+        let apps = mk_document("/apis/apps/v1", JSON);
         assert_eq!(apps["apiVersion"], "v1");
         let revisions = entry(&apps["resources"], "name", "controllerrevisions");
         assert!(revisions.get("shortNames").is_none() && revisions.get("categories").is_none());
@@ -409,14 +435,15 @@ mod tests {
 
     #[test]
     fn matching_etag_returns_not_modified() {
+        let accept = AcceptHeader::parse(AGGREGATED, false);
         let first = mk_answer("/apis", AGGREGATED);
         let tag = first.headers()[header::ETAG].to_str().unwrap().to_owned();
         let path = RequestPath::parse("/apis");
-        let again = serve(&mk_kinds(), &path, AGGREGATED, Some(&tag));
+        let again = serve(&mk_kinds(), &path, &accept, Some(&tag));
         assert_eq!(again.status(), StatusCode::NOT_MODIFIED);
         assert_eq!(again.headers()[header::ETAG], *tag);
         assert!(etag::body_of(again).is_empty());
-        let changed = serve(&KindTable::builtin(), &path, AGGREGATED, Some(&tag));
+        let changed = serve(&KindTable::builtin(), &path, &accept, Some(&tag));
         assert_eq!(changed.status(), 200);
     }
 
@@ -431,7 +458,7 @@ mod tests {
             ("/api/v9", "application/json"),
         ];
         for (path, content_type) in cases {
-            let response = mk_answer(path, ResponseFormat::JSON);
+            let response = mk_answer(path, JSON);
             assert_eq!(response.status(), 404, "{path}");
             assert_eq!(
                 response.headers()[header::CONTENT_TYPE],

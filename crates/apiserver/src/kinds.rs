@@ -141,10 +141,7 @@ impl ServedKind {
 
     /// Returns the name of the Go package of a built-in kind.
     pub(crate) fn package(&self) -> &str {
-        match self.group.split('.').next() {
-            None | Some("") => "core",
-            Some(package) => package,
-        }
+        package_of(&self.group)
     }
 
     pub(crate) fn allows(&self, verb: &str) -> bool {
@@ -398,6 +395,14 @@ pub(crate) fn join_group(group: &str, version: &str) -> String {
         version.to_owned()
     } else {
         format!("{group}/{version}")
+    }
+}
+
+/// Returns the name of the Go package of a built-in group.
+pub(crate) fn package_of(group: &str) -> &str {
+    match group.split('.').next() {
+        None | Some("") => "core",
+        Some(package) => package,
     }
 }
 

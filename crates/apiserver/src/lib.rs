@@ -27,7 +27,7 @@
 //! # }
 //! ```
 //!
-//! A request goes through `server`, which parses it (`request`, `negotiate`, `body`), finds its kind (`kinds`) and calls a
+//! A request goes through `server`, which parses it (`request`, `negotiate`, `body`, `protobuf`), finds its kind (`kinds`) and calls a
 //! verb (`verbs`, with `metadata`, `deletion`, `strategy`). The verb reads and writes the `store`. `respond`, `tables` and
 //! `watching` write the response. `discovery`, `openapi`, `health` and `metrics` serve the other paths; `upkeep` runs the
 //! background tasks.
@@ -44,12 +44,14 @@ mod metadata;
 mod metrics;
 mod negotiate;
 mod openapi;
+pub mod protobuf;
 mod request;
 mod respond;
 mod server;
 mod store;
 mod strategy;
 mod tables;
+mod types;
 mod upkeep;
 mod verbs;
 mod watching;

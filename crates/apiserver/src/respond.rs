@@ -1,7 +1,7 @@
 //! Responses: objects, lists and errors as bytes in the negotiated format.
 //!
 //! An object's bytes are copied without parsing, unless it is stored in another version than the requested one or the
-//! client wants YAML.
+//! client wants YAML. Protobuf is encoded from the same bytes.
 
 use std::future::Future;
 use std::io;
@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use caretaker_machinery::proto::{self, ProtoEnvelope};
 use caretaker_machinery::status::Status;
 use futures::{Stream, StreamExt as _};
 use http::{HeaderValue, Response, StatusCode, header};
@@ -18,7 +19,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::kinds::ServedKind;
-use crate::negotiate::{ResponseEncoding, ResponseForm, ResponseFormat};
+use crate::negotiate::{MetaVersion, ResponseEncoding, ResponseForm, ResponseFormat};
+use crate::protobuf;
 use crate::store::{ObjectPage, StoredObject};
 use crate::strategy::convert;
 use crate::tables::{self, IncludeObject};
@@ -138,6 +140,9 @@ pub(crate) fn status(status: &Status, format: ResponseFormat) -> Response<Respon
 
 /// Makes the response of a tree that is not stored.
 pub(crate) fn value(code: u16, tree: &Value, format: ResponseFormat) -> Response<ResponseBody> {
+    if format.encoding == ResponseEncoding::Protobuf {
+        return message(code, protobuf::encode(tree), format);
+    }
     let bytes = serde_json::to_vec(tree).unwrap_or_default();
     encoded(code, bytes, format)
 }
@@ -150,8 +155,12 @@ pub(crate) fn object(
     format: ResponseFormat,
     tables: &tables::TableContext,
 ) -> Response<ResponseBody> {
+    if format.encoding == ResponseEncoding::Protobuf {
+        let metadata = format.form.metadata();
+        return message(code, protobuf::object(kind, object, metadata), format);
+    }
     let bytes = match format.form {
-        ResponseForm::Metadata => metadata_bytes(object),
+        ResponseForm::Metadata(version) => metadata_bytes(object, version),
         ResponseForm::Table(version) => {
             let meta = ListHeader {
                 revision: revision_text(object),
@@ -165,7 +174,7 @@ pub(crate) fn object(
 }
 
 /// Makes the response of a list, which is streamed in pieces.
-pub(crate) fn list(
+pub(crate) async fn list(
     kind: Arc<ServedKind>,
     page: ObjectPage,
     meta: &ListHeader,
@@ -177,7 +186,16 @@ pub(crate) fn list(
         let bytes = tables.table(&kind, version, objects, meta);
         return encoded(200, bytes, format);
     }
-    let metadata = format.form == ResponseForm::MetadataList;
+    let metadata = format.form.metadata();
+    if format.encoding == ResponseEncoding::Protobuf {
+        return match protobuf_list(&kind, page, meta, metadata).await {
+            Ok(pieces) => {
+                let body = ResponseBody::stream(futures::stream::iter(pieces));
+                build(200, format.content_type(), body)
+            }
+            Err(error) => status(&protobuf::internal_error(&error), format),
+        };
+    }
     let mut items = page.objects.into_iter().enumerate();
     let mut piece = list_head(&kind, meta, metadata);
     let mut done = false;
@@ -204,9 +222,49 @@ pub(crate) fn list(
     build(200, format.content_type(), body)
 }
 
+/// Encodes a list. Its message begins with its length, so it is encoded as a whole before it is sent, with pauses for other
+/// tasks.
+async fn protobuf_list(
+    kind: &ServedKind,
+    page: ObjectPage,
+    meta: &ListHeader,
+    metadata: Option<MetaVersion>,
+) -> Result<Vec<Bytes>, serde_json::Error> {
+    let mut pieces = vec![Bytes::new()];
+    let mut piece = protobuf::list_head(&meta.to_value())?;
+    let mut length = 0;
+    for object in page.objects {
+        let message = match metadata {
+            Some(_) => protobuf::metadata_message(&object)?,
+            None => protobuf::object_message(kind, &object)?,
+        };
+        proto::push_message(&mut piece, 2, &message);
+        if piece.len() >= PIECE_BYTES {
+            length += piece.len();
+            pieces.push(std::mem::take(&mut piece).into());
+            tokio::task::yield_now().await;
+        }
+    }
+    length += piece.len();
+    let (api_version, list_kind) = list_names(kind, metadata);
+    let envelope = ProtoEnvelope {
+        api_version: &api_version,
+        kind: list_kind,
+        raw: &[],
+    };
+    let (head, tail) = envelope.around(length);
+    piece.extend_from_slice(&tail);
+    pieces.push(piece.into());
+    pieces[0] = head.into();
+    Ok(pieces)
+}
+
 /// Makes the response of a watch.
-pub(crate) fn watch(lines: impl Stream<Item = Bytes> + Send + 'static) -> Response<ResponseBody> {
-    build(200, "application/json", ResponseBody::endless(lines))
+pub(crate) fn watch(
+    events: impl Stream<Item = Bytes> + Send + 'static,
+    format: ResponseFormat,
+) -> Response<ResponseBody> {
+    build(200, format.stream_type(), ResponseBody::endless(events))
 }
 
 /// Makes the response to an unknown path, with the text of Go's file server.
@@ -260,12 +318,12 @@ pub(crate) fn object_bytes(kind: &ServedKind, object: &StoredObject) -> Vec<u8> 
 }
 
 /// Returns the metadata of an object as JSON.
-pub(crate) fn metadata_bytes(object: &StoredObject) -> Vec<u8> {
+pub(crate) fn metadata_bytes(object: &StoredObject, version: MetaVersion) -> Vec<u8> {
     let meta = object.meta();
     let mut bytes = Vec::with_capacity(meta.len() + 96);
-    bytes.extend_from_slice(
-        br#"{"apiVersion":"meta.k8s.io/v1","kind":"PartialObjectMetadata","metadata":"#,
-    );
+    bytes.extend_from_slice(br#"{"apiVersion":""#);
+    bytes.extend_from_slice(version.api_version().as_bytes());
+    bytes.extend_from_slice(br#"","kind":"PartialObjectMetadata","metadata":"#);
     bytes.extend_from_slice(meta);
     bytes.push(b'}');
     bytes
@@ -301,13 +359,13 @@ fn push_item(
     index: usize,
     kind: &ServedKind,
     object: &StoredObject,
-    metadata: bool,
+    metadata: Option<MetaVersion>,
 ) {
     if index > 0 {
         bytes.push(b',');
     }
-    if metadata {
-        bytes.extend_from_slice(&metadata_bytes(object));
+    if let Some(version) = metadata {
+        bytes.extend_from_slice(&metadata_bytes(object, version));
     } else if kind.custom.is_some() {
         push_object(bytes, kind, object);
     } else {
@@ -316,12 +374,16 @@ fn push_item(
     }
 }
 
-fn list_head(kind: &ServedKind, meta: &ListHeader, metadata: bool) -> Vec<u8> {
-    let (api_version, list_kind) = if metadata {
-        ("meta.k8s.io/v1".to_owned(), "PartialObjectMetadataList")
-    } else {
-        (kind.api_version(), kind.list_kind.as_str())
-    };
+/// Returns the apiVersion and the kind of a list.
+fn list_names(kind: &ServedKind, metadata: Option<MetaVersion>) -> (String, &str) {
+    match metadata {
+        Some(version) => (version.api_version().into(), "PartialObjectMetadataList"),
+        None => (kind.api_version(), &kind.list_kind),
+    }
+}
+
+fn list_head(kind: &ServedKind, meta: &ListHeader, metadata: Option<MetaVersion>) -> Vec<u8> {
+    let (api_version, list_kind) = list_names(kind, metadata);
     let meta = serde_json::to_string(&meta.to_value()).unwrap_or_default();
     format!("{{\"apiVersion\":\"{api_version}\",\"kind\":\"{list_kind}\",\"metadata\":{meta},\"items\":[")
         .into_bytes()
@@ -357,13 +419,25 @@ fn revision_text(object: &StoredObject) -> String {
 fn encoded(code: u16, bytes: Vec<u8>, format: ResponseFormat) -> Response<ResponseBody> {
     let parsed = || serde_json::from_slice::<Value>(&bytes).unwrap_or_default();
     let bytes = match format.encoding {
-        ResponseEncoding::Json => bytes,
+        ResponseEncoding::Json | ResponseEncoding::Protobuf => bytes,
         ResponseEncoding::PrettyJson => serde_json::to_vec_pretty(&parsed()).unwrap_or_default(),
         ResponseEncoding::Yaml => serde_saphyr::to_string(&parsed())
             .unwrap_or_default()
             .into_bytes(),
     };
     build(code, format.content_type(), ResponseBody::whole(bytes))
+}
+
+/// Makes a response of an envelope.
+fn message(
+    code: u16,
+    bytes: Result<Vec<u8>, serde_json::Error>,
+    format: ResponseFormat,
+) -> Response<ResponseBody> {
+    match bytes {
+        Ok(bytes) => build(code, format.content_type(), ResponseBody::whole(bytes)),
+        Err(error) => status(&protobuf::internal_error(&error), ResponseFormat::JSON),
+    }
 }
 
 pub(crate) fn build(

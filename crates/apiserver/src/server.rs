@@ -22,7 +22,7 @@ use crate::health;
 use crate::kinds::{KindTable, ServedKind};
 use crate::listen::{AccessCheck, HttpSite};
 use crate::metrics::{RequestSeries, ServerMetrics};
-use crate::negotiate::ResponseFormat;
+use crate::negotiate::{AcceptHeader, ResponseFormat};
 use crate::openapi;
 use crate::request::{RequestPath, RequestQuery, ResourcePath};
 use crate::respond::{self, ResponseBody};
@@ -126,8 +126,7 @@ impl ApiServer {
         };
         let query = RequestQuery::parse(parts.uri.query().unwrap_or_default());
         let pretty = wants_pretty(&query, header(header::USER_AGENT).unwrap_or_default());
-        let format = ResponseFormat::choose(header(header::ACCEPT).unwrap_or_default());
-        let format = format.map(|format| if pretty { format.pretty() } else { format });
+        let accept = AcceptHeader::parse(header(header::ACCEPT).unwrap_or_default(), pretty);
         let mut labels = RequestSeries::of(&parts.method);
 
         let path = RequestPath::parse(parts.uri.path());
@@ -141,12 +140,12 @@ impl ApiServer {
                     content_type,
                     identity,
                 };
-                self.serve_resource(head, format, body, &mut labels).await
+                self.serve_resource(head, &accept, body, &mut labels).await
             }
             path => {
                 labels.endpoint(&path);
                 let etag = header(header::IF_NONE_MATCH);
-                self.serve_non_resource(&parts.method, &path, &query, format, etag)
+                self.serve_non_resource(&parts.method, &path, &query, &accept, etag)
             }
         };
         self.state.metrics.count(&labels, response.status());
@@ -161,7 +160,7 @@ impl ApiServer {
     async fn serve_resource<B>(
         &self,
         head: RequestHead,
-        format: Result<ResponseFormat, Status>,
+        accept: &AcceptHeader<'_>,
         body: B,
         labels: &mut RequestSeries,
     ) -> Response<ResponseBody>
@@ -169,16 +168,12 @@ impl ApiServer {
         B: http_body::Body,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let format = match format {
-            Ok(format) => format,
-            Err(status) => return respond::status(&status, ResponseFormat::JSON.pretty()),
-        };
         let kinds = self.state.kinds();
         let path = &head.path;
         let Some(kind) = kinds.get(&path.group, &path.version, &path.resource) else {
             let known = kinds.is_builtin_group(&path.group);
             return if known {
-                respond::status(&Status::unknown_resource(), format)
+                respond::status(&Status::unknown_resource(), accept.status())
             } else {
                 respond::not_found_page()
             };
@@ -193,14 +188,14 @@ impl ApiServer {
             query: head.query,
             content_type: head.content_type,
             identity: head.identity,
-            format,
+            format: accept.status(),
             body: match body::collect(body).await {
                 Ok(body) => body,
-                Err(status) => return respond::status(&status, format),
+                Err(status) => return respond::status(&status, accept.status()),
             },
         };
         let deprecation = strategy::deprecation(kind);
-        let mut response = verbs::serve(&self.state, request, labels).await;
+        let mut response = verbs::serve(&self.state, request, accept, labels).await;
         respond::add_warnings(&mut response, deprecation.as_slice());
         response
     }
@@ -211,18 +206,21 @@ impl ApiServer {
         method: &Method,
         path: &RequestPath,
         query: &RequestQuery,
-        format: Result<ResponseFormat, Status>,
+        accept: &AcceptHeader<'_>,
         etag: Option<&str>,
     ) -> Response<ResponseBody> {
         if !matches!(*method, Method::GET | Method::HEAD) {
-            return respond::status(&Status::method_not_allowed(), ResponseFormat::JSON);
+            return respond::status(&Status::method_not_allowed(), accept.status());
         }
         let kinds = self.state.kinds();
         match path {
             RequestPath::Health { endpoint, check } => {
                 health::serve(endpoint, check.as_deref(), query)
             }
-            RequestPath::Version => health::version(),
+            RequestPath::Version => match accept.check_route(&["application/json"]) {
+                Ok(()) => health::version(),
+                Err(status) => respond::status(&status, accept.status()),
+            },
             RequestPath::Metrics => respond::metrics(&self.state.metrics.render()),
             RequestPath::OpenApi(document) => {
                 openapi::serve(&kinds, document.as_deref(), query, etag)
@@ -231,10 +229,7 @@ impl ApiServer {
             RequestPath::Core
             | RequestPath::Groups
             | RequestPath::Group(_)
-            | RequestPath::Resources { .. } => match format {
-                Ok(format) => discovery::serve(&kinds, path, format, etag),
-                Err(status) => respond::status(&status, ResponseFormat::JSON.pretty()),
-            },
+            | RequestPath::Resources { .. } => discovery::serve(&kinds, path, accept, etag),
             RequestPath::Resource(_) | RequestPath::Unknown => respond::not_found_page(),
         }
     }

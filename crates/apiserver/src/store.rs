@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-pub(crate) use history::{EventKind, StoreEvent};
+pub(crate) use history::{EventForm, EventKind, StoreEvent};
 pub(crate) use object::{
     ObjectDraft, ObjectKey, PackedStrings, SchemaId, StoreRevision, StoredObject,
 };

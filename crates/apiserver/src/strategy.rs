@@ -19,7 +19,6 @@ mod workload;
 
 use std::fmt;
 
-use caretaker_machinery::patch::merge::drop_nulls;
 use caretaker_machinery::status::{Status, StatusCause};
 use jiff::Timestamp;
 use serde_json::Value;
@@ -59,13 +58,7 @@ pub(crate) struct WriteContext<'a> {
 /// The rules of one kind.
 pub(crate) trait KindStrategy: fmt::Debug + Sync {
     /// Brings a body into the form that the decoder of this kind reads.
-    fn normalize(&self, kind: &ServedKind, object: &mut ObjectTree) {
-        // Where a body is not read by its types, a null member is an absent one.
-        if !defaults::knows(kind) {
-            object.retain(|_, value| !value.is_null());
-            object.values_mut().for_each(drop_nulls);
-        }
-    }
+    fn normalize(&self, _: &ServedKind, _: &mut ObjectTree) {}
 
     /// Reads the parts of a body whose types are not in the table of types. Returns the paths of unknown members.
     fn read(&self, _: &ServedKind, _: &mut ObjectTree) -> Result<Vec<String>, FieldError> {

@@ -19,7 +19,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::kinds::ServedKind;
-use crate::negotiate::TableVersion;
+use crate::negotiate::MetaVersion;
 use crate::respond::{self, ListHeader};
 use crate::store::StoredObject;
 
@@ -48,7 +48,7 @@ impl TableContext {
     pub(crate) fn table<'a>(
         &self,
         kind: &ServedKind,
-        version: TableVersion,
+        version: MetaVersion,
         objects: impl Iterator<Item = &'a StoredObject>,
         meta: &ListHeader,
     ) -> Vec<u8> {
@@ -68,7 +68,7 @@ impl TableContext {
     pub(crate) fn event(
         &self,
         kind: &ServedKind,
-        version: TableVersion,
+        version: MetaVersion,
         object: &StoredObject,
         first: bool,
     ) -> Vec<u8> {
@@ -84,7 +84,7 @@ impl TableContext {
     pub(crate) fn bookmark(
         &self,
         kind: &ServedKind,
-        version: TableVersion,
+        version: MetaVersion,
         metadata: &Value,
         first: bool,
     ) -> Vec<u8> {
@@ -102,7 +102,7 @@ impl TableContext {
         &self,
         bytes: &mut Vec<u8>,
         kind: &ServedKind,
-        version: TableVersion,
+        version: MetaVersion,
         columns: &TableColumns,
         object: &StoredObject,
     ) {
@@ -133,7 +133,7 @@ fn tree_of(kind: &ServedKind, columns: &TableColumns, object: &StoredObject) -> 
 }
 
 /// The start of a table, up to its first row.
-fn head(version: TableVersion, metadata: &Value, columns: Option<&TableColumns>) -> Vec<u8> {
+fn head(version: MetaVersion, metadata: &Value, columns: Option<&TableColumns>) -> Vec<u8> {
     let api_version = version.api_version();
     let columns = columns.map_or(Value::Null, TableColumns::definitions);
     format!(
@@ -151,7 +151,7 @@ fn push_cells(bytes: &mut Vec<u8>, cells: &Value, conditions: Option<&Value>) {
     bytes.extend_from_slice(br#""object":"#);
 }
 
-fn push_metadata(bytes: &mut Vec<u8>, version: TableVersion, metadata: &[u8]) {
+fn push_metadata(bytes: &mut Vec<u8>, version: MetaVersion, metadata: &[u8]) {
     let api_version = version.api_version();
     let head =
         format!(r#"{{"kind":"PartialObjectMetadata","apiVersion":"{api_version}","metadata":"#);
@@ -207,7 +207,7 @@ mod tests {
             ..ListHeader::default()
         };
         let objects = std::iter::once(object);
-        let bytes = mk_context(include).table(kind, TableVersion::V1, objects, &meta);
+        let bytes = mk_context(include).table(kind, MetaVersion::V1, objects, &meta);
         serde_json::from_slice(&bytes).unwrap()
     }
 
@@ -306,7 +306,7 @@ mod tests {
         let kind = mk_kind(&json!([]));
         let context = mk_context(IncludeObject::Metadata);
         let event = |first| -> Value {
-            let bytes = context.event(&kind, TableVersion::V1Beta1, &mk_widget(), first);
+            let bytes = context.event(&kind, MetaVersion::V1Beta1, &mk_widget(), first);
             serde_json::from_slice(&bytes).unwrap()
         };
         let first = event(true);
@@ -340,7 +340,7 @@ mod tests {
         ];
         for (kind, cells) in cases {
             let bytes =
-                mk_context(IncludeObject::None).bookmark(&kind, TableVersion::V1, &metadata, false);
+                mk_context(IncludeObject::None).bookmark(&kind, MetaVersion::V1, &metadata, false);
             let table: Value = serde_json::from_slice(&bytes).unwrap();
             assert_eq!(table["metadata"], json!({"resourceVersion": "12"}));
             assert_eq!(table["rows"][0]["cells"], cells);
@@ -354,7 +354,7 @@ mod tests {
         let none = std::iter::empty();
         let bytes = mk_context(IncludeObject::None).table(
             &kind,
-            TableVersion::V1,
+            MetaVersion::V1,
             none,
             &ListHeader::default(),
         );

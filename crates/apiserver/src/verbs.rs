@@ -22,7 +22,7 @@ use http::{Method, Response};
 
 use crate::kinds::ServedKind;
 use crate::metrics::RequestSeries;
-use crate::negotiate::{ResponseForm, ResponseFormat};
+use crate::negotiate::{AcceptHeader, ResourceEndpoint, ResponseForm, ResponseFormat};
 use crate::request::RequestQuery;
 use crate::respond::{self, ListHeader, ResponseBody};
 use crate::server::{ServerState, UserIdentity};
@@ -42,6 +42,7 @@ pub(crate) struct ResourceRequest {
     pub(crate) query: RequestQuery,
     pub(crate) content_type: String,
     pub(crate) identity: UserIdentity,
+    /// The format of the reply; an error is written in the one that the header names for it.
     pub(crate) format: ResponseFormat,
     pub(crate) body: Bytes,
 }
@@ -82,25 +83,37 @@ enum ApiVerb {
 /// Serves a request for a resource.
 pub(crate) async fn serve(
     server: &Arc<ServerState>,
-    request: ResourceRequest,
+    mut request: ResourceRequest,
+    accept: &AcceptHeader<'_>,
     labels: &mut RequestSeries,
 ) -> Response<ResponseBody> {
-    let format = request.format;
     let Some(verb) = ApiVerb::of(&request) else {
         let custom = request.kind.custom.is_some();
         return if custom && request.namespace.is_some() && !request.kind.namespaced {
             respond::not_found_page()
         } else {
-            respond::status(&no_such_verb(&request), format)
+            respond::status(&no_such_verb(&request), accept.status())
         };
     };
     request.set_labels(labels, verb);
-    let reply = match request.check(verb) {
-        Ok(()) => run(server, &request, verb).await,
+    let response = match accept.resource(&request.kind, verb.endpoint()) {
+        Ok(format) => {
+            request.format = format;
+            answer(server, &request, verb).await
+        }
         Err(status) => Err(status),
     };
-    let response = reply.and_then(|reply| request.render(reply, server));
-    response.unwrap_or_else(|status| respond::status(&status, format))
+    response.unwrap_or_else(|status| respond::status(&status, accept.status()))
+}
+
+async fn answer(
+    server: &Arc<ServerState>,
+    request: &ResourceRequest,
+    verb: ApiVerb,
+) -> Result<Response<ResponseBody>, Status> {
+    request.check(verb)?;
+    let reply = run(server, request, verb).await?;
+    request.render(reply, server).await
 }
 
 async fn run(
@@ -166,6 +179,14 @@ impl ApiVerb {
         (allowed && in_scope).then_some(verb)
     }
 
+    fn endpoint(self) -> ResourceEndpoint {
+        match self {
+            ApiVerb::List => ResourceEndpoint::List,
+            ApiVerb::Watch => ResourceEndpoint::Watch,
+            _ => ResourceEndpoint::Objects,
+        }
+    }
+
     /// Returns the names in discovery and in metrics.
     fn names(self) -> (&'static str, &'static str) {
         match self {
@@ -219,10 +240,10 @@ impl ResourceRequest {
         self.check_name()?;
         let is_list = matches!(verb, ApiVerb::List | ApiVerb::DeleteCollection);
         let (form, article) = match (self.format.form, is_list) {
-            (ResponseForm::Metadata, true) => ("PartialObjectMetadata", "a list"),
+            (ResponseForm::Metadata(_), true) => ("PartialObjectMetadata", "a list"),
             // A watch shows single objects although the client accepts a list.
-            (ResponseForm::MetadataList, false) if verb == ApiVerb::Watch => return Ok(()),
-            (ResponseForm::MetadataList, false) => ("PartialObjectMetadataList", "not a list"),
+            (ResponseForm::MetadataList(_), false) if verb == ApiVerb::Watch => return Ok(()),
+            (ResponseForm::MetadataList(_), false) => ("PartialObjectMetadataList", "not a list"),
             _ => return Ok(()),
         };
         let (package, kind) = match (&self.kind.custom, is_list) {
@@ -262,7 +283,7 @@ impl ResourceRequest {
         })
     }
 
-    fn render(
+    async fn render(
         &self,
         reply: VerbReply,
         server: &ServerState,
@@ -278,8 +299,9 @@ impl ResourceRequest {
                 (response, warnings)
             }
             VerbReply::List { page, meta } => {
-                let response = respond::list(self.kind.clone(), page, &meta, self.format, &tables);
-                (response, Vec::new())
+                let kind = self.kind.clone();
+                let response = respond::list(kind, page, &meta, self.format, &tables);
+                (response.await, Vec::new())
             }
             VerbReply::Status { status, warnings } => {
                 (respond::status(&status, self.format), warnings)

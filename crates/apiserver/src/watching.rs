@@ -8,17 +8,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use caretaker_machinery::proto;
 use caretaker_machinery::status::Status;
 use futures::Stream;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::kinds::ServedKind;
-use crate::negotiate::ResponseForm;
+use crate::negotiate::{MetaVersion, ResponseEncoding, ResponseForm, ResponseFormat};
+use crate::protobuf;
 use crate::respond::{metadata_bytes, object_bytes};
 use crate::server::ServerState;
-use crate::store::{EventKind, ObjectPage, StoreEvent, StoreRevision, StoredObject};
+use crate::store::{EventForm, EventKind, ObjectPage, StoreEvent, StoreRevision, StoredObject};
+use crate::strategy::convert;
 use crate::tables;
 use crate::verbs::read::ObjectFilter;
 
@@ -36,7 +39,7 @@ pub(crate) struct WatchView {
     pub(crate) kind: Arc<ServedKind>,
     pub(crate) namespace: Option<String>,
     pub(crate) filter: ObjectFilter,
-    pub(crate) form: ResponseForm,
+    pub(crate) format: ResponseFormat,
     pub(crate) tables: tables::TableContext,
     pub(crate) bookmarks: bool,
 }
@@ -120,7 +123,11 @@ impl WatchStream {
                         return Some(piece.into());
                     }
                 }
-                WatchState::Failing(status) => return Some(error_line(&status)),
+                WatchState::Failing(status) => {
+                    let mut event = Vec::new();
+                    self.view.push_tree(&mut event, "ERROR", &json!(status));
+                    return Some(event.into());
+                }
                 WatchState::Ended => return None,
                 WatchState::Live => {
                     self.state = WatchState::Live;
@@ -249,62 +256,103 @@ impl WatchStream {
 
     /// Adds an event as it happened, encoded once for all watches of the same form.
     fn push_shared(&mut self, piece: &mut Vec<u8>, event: &StoreEvent) {
-        let line = match self.view.form {
-            ResponseForm::Object if crate::strategy::convert::is_stored(&self.view.kind) => {
-                &event.line
-            }
-            ResponseForm::Metadata => &event.metadata_line,
-            _ => return self.push(piece, event.kind, &event.object),
+        let Some(form) = self.view.shared_form() else {
+            return self.push(piece, event.kind, &event.object);
         };
-        let line = line.get_or_init(|| {
-            let mut line = Vec::new();
-            self.view
-                .push_line(&mut line, event.kind.as_str(), &event.object, false);
-            line.into()
+        let encoded = event.encoded(form, || {
+            let mut encoded = Vec::new();
+            let (kind, object) = (event.kind.as_str(), &event.object);
+            self.view.push_object(&mut encoded, kind, object, false);
+            encoded.into()
         });
-        piece.extend_from_slice(line);
+        piece.extend_from_slice(encoded);
     }
 
     fn push(&mut self, piece: &mut Vec<u8>, kind: EventKind, object: &StoredObject) {
         let first = !std::mem::replace(&mut self.columns_sent, true);
         self.view.tables.now = self.inner.clock.now();
-        self.view.push_line(piece, kind.as_str(), object, first);
+        self.view.push_object(piece, kind.as_str(), object, first);
     }
 
     fn push_bookmark(&mut self, piece: &mut Vec<u8>, end_of_initial: bool) {
         let first = !std::mem::replace(&mut self.columns_sent, true);
-        let bookmark = self.view.bookmark(self.cursor, end_of_initial, first);
-        push_line(piece, "BOOKMARK", &bookmark);
+        self.view
+            .push_bookmark(piece, self.cursor, end_of_initial, first);
     }
 }
 
 // === impl WatchView ===
 
 impl WatchView {
-    fn push_line(&self, line: &mut Vec<u8>, event: &str, object: &StoredObject, first: bool) {
-        let bytes = match self.form {
-            ResponseForm::Metadata => metadata_bytes(object),
+    /// Returns the form that all watches of this view share; none if an event looks different to each.
+    fn shared_form(&self) -> Option<EventForm> {
+        let is_protobuf = self.format.encoding == ResponseEncoding::Protobuf;
+        match self.format.form {
+            ResponseForm::Object if !convert::is_stored(&self.kind) => None,
+            ResponseForm::Object if is_protobuf => Some(EventForm::Protobuf),
+            ResponseForm::Object => Some(EventForm::Json),
+            ResponseForm::Metadata(MetaVersion::V1) if is_protobuf => {
+                Some(EventForm::ProtobufMetadata)
+            }
+            ResponseForm::Metadata(MetaVersion::V1) => Some(EventForm::JsonMetadata),
+            _ => None,
+        }
+    }
+
+    fn push_object(&self, events: &mut Vec<u8>, event: &str, object: &StoredObject, first: bool) {
+        if self.format.encoding == ResponseEncoding::Protobuf {
+            let metadata = self.format.form.metadata();
+            return match protobuf::object(&self.kind, object, metadata) {
+                Ok(message) => events.extend_from_slice(&proto::watch_frame(event, &message)),
+                Err(error) => {
+                    let status = json!(protobuf::internal_error(&error));
+                    self.push_tree(events, "ERROR", &status);
+                }
+            };
+        }
+        let bytes = match self.format.form {
+            ResponseForm::Metadata(version) => metadata_bytes(object, version),
             ResponseForm::Table(version) => self.tables.event(&self.kind, version, object, first),
             _ => object_bytes(&self.kind, object),
         };
-        push_line(line, event, &bytes);
+        push_line(events, event, &bytes);
     }
 
-    /// Returns an object that holds nothing but the revision of the watch.
-    fn bookmark(&self, revision: StoreRevision, end_of_initial: bool, first: bool) -> Vec<u8> {
+    /// Adds an object that holds nothing but the revision of the watch.
+    fn push_bookmark(
+        &self,
+        events: &mut Vec<u8>,
+        revision: StoreRevision,
+        end_of_initial: bool,
+        first: bool,
+    ) {
         let mut metadata = json!({"resourceVersion": revision.to_string()});
         if end_of_initial {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
-        let (api_version, kind) = match self.form {
-            ResponseForm::Metadata => ("meta.k8s.io/v1".to_owned(), "PartialObjectMetadata"),
+        let (api_version, kind) = match self.format.form {
+            ResponseForm::Metadata(version) => {
+                (version.api_version().to_owned(), "PartialObjectMetadata")
+            }
             ResponseForm::Table(version) => {
-                return self.tables.bookmark(&self.kind, version, &metadata, first);
+                let table = self.tables.bookmark(&self.kind, version, &metadata, first);
+                return push_line(events, "BOOKMARK", &table);
             }
             _ => (self.kind.api_version(), self.kind.kind.as_str()),
         };
         let object = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata});
-        object.to_string().into_bytes()
+        self.push_tree(events, "BOOKMARK", &object);
+    }
+
+    /// Adds an event with a tree that has an apiVersion and a kind.
+    fn push_tree(&self, events: &mut Vec<u8>, event: &str, tree: &Value) {
+        if self.format.encoding != ResponseEncoding::Protobuf {
+            return push_line(events, event, tree.to_string().as_bytes());
+        }
+        match protobuf::encode(tree) {
+            Ok(message) => events.extend_from_slice(&proto::watch_frame(event, &message)),
+            Err(error) => tracing::error!(%error, "cannot encode an event as protobuf"),
+        }
     }
 }
 
@@ -314,10 +362,4 @@ fn push_line(line: &mut Vec<u8>, event: &str, object: &[u8]) {
     line.extend_from_slice(b"\",\"object\":");
     line.extend_from_slice(object);
     line.extend_from_slice(b"}\n");
-}
-
-fn error_line(status: &Status) -> Bytes {
-    let mut line = Vec::new();
-    push_line(&mut line, "ERROR", json!(status).to_string().as_bytes());
-    line.into()
 }

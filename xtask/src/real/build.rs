@@ -192,9 +192,16 @@ fn compile(out: &Path, temp: &Path) -> Result<()> {
 
 /// The version of the `go` on the PATH. Go itself refuses a module that needs a newer version.
 fn check_go() -> Result<String> {
+    let version = run_go(&["env".to_owned(), "GOVERSION".to_owned()])?;
+    Ok(version.trim().to_owned())
+}
+
+/// Runs a command of Go on the pinned modules and returns its output.
+pub(crate) fn run_go(arguments: &[String]) -> Result<String> {
     let output = Command::new("go")
-        .args(["env", "GOVERSION"])
+        .args(arguments)
         .current_dir(module_dir())
+        .env("GOWORK", "off")
         .output();
     let needed = go_version_needed();
     let output = match output {
@@ -207,7 +214,7 @@ fn check_go() -> Result<String> {
         let error = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         bail!("Go {needed} or newer is needed, but the `go` on the PATH failed: {error}");
     }
-    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 fn go_version_needed() -> &'static str {

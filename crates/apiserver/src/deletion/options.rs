@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::body::{self, BodyError, FieldError};
 use crate::request::{RequestQuery, check_dry_run, invalid_options};
+use crate::types;
 
 /// Options of a delete.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -75,8 +76,15 @@ impl DeleteOptions {
 }
 
 fn from_body(content_type: &str, bytes: &[u8]) -> Result<Map<String, Value>, Status> {
-    let why = match body::parse(content_type, bytes) {
+    let of = types::named("meta.k8s.io/v1", "DeleteOptions");
+    let why = match body::parse(content_type, bytes, of) {
         Ok(Value::Object(given)) => return check_kind(given),
+        Err(BodyError::Envelope { error, .. }) => {
+            return Err(Status::bad_request(error.to_string()));
+        }
+        Err(BodyError::Message { ref names, .. }) if check_kind(names.clone()).is_err() => {
+            return check_kind(names.clone());
+        }
         Ok(other) => format!("a JSON object was expected, not {}", type_name(&other)),
         Err(BodyError::Syntax(why)) => why,
         Err(unsupported) => return Err(unsupported.to_status("DeleteOptions")),

@@ -40,10 +40,17 @@ pub(crate) struct StoreEvent {
     /// The state after the write; for a removal, the last state under the revision of the removal.
     pub(crate) object: Arc<StoredObject>,
     pub(crate) previous: Option<Arc<StoredObject>>,
-    /// The watch line in the stored version, encoded by the first watch and shared by all.
-    pub(crate) line: OnceLock<Bytes>,
-    /// The watch line with PartialObjectMetadata.
-    pub(crate) metadata_line: OnceLock<Bytes>,
+    /// The event as watches in the stored version send it, encoded by the first watch of each form and shared by all.
+    encoded: [OnceLock<Bytes>; 4],
+}
+
+/// The forms of an event that watches share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EventForm {
+    Json,
+    JsonMetadata,
+    Protobuf,
+    ProtobufMetadata,
 }
 
 /// A ring of events, oldest first.
@@ -80,17 +87,22 @@ impl StoreEvent {
             kind,
             object,
             previous,
-            line: OnceLock::new(),
-            metadata_line: OnceLock::new(),
+            encoded: Default::default(),
         }
+    }
+
+    /// Returns the event in one of its forms, which `encode` makes at the first call.
+    pub(crate) fn encoded(&self, form: EventForm, encode: impl FnOnce() -> Bytes) -> &Bytes {
+        self.encoded[form as usize].get_or_init(encode)
     }
 
     pub(crate) fn rev(&self) -> StoreRevision {
         self.object.rev
     }
 
-    /// The memory of the event, roughly. The lines count before they are encoded, so that the sum does not change while
-    /// the event is in the ring. The state before is the object of an earlier event.
+    /// The memory of the event, roughly. The forms in JSON count before they are encoded, so that the sum does not change
+    /// while the event is in the ring; those in protobuf are smaller and rarely needed beside them. The state before is the
+    /// object of an earlier event.
     fn bytes(&self) -> usize {
         2 * self.object.bytes.len() + self.object.meta().len() + EVENT_BYTES
     }

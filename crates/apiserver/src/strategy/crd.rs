@@ -9,7 +9,6 @@ mod check;
 mod names;
 
 use std::collections::BTreeSet;
-use std::mem;
 use std::sync::Arc;
 
 use caretaker_machinery::schema::{self, check as validity};
@@ -17,7 +16,7 @@ use caretaker_machinery::status::{Status, StatusCause};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{KindStrategy, ObjectChange, PlainStrategy, WriteContext};
+use super::{KindStrategy, ObjectChange, WriteContext};
 use crate::body::FieldError;
 use crate::deletion::{self, DeleteDecision, ObjectDelete};
 use crate::kinds::{
@@ -54,18 +53,6 @@ const ALL_VERBS: [&str; 8] = [
 // === impl DefinitionStrategy ===
 
 impl KindStrategy for DefinitionStrategy {
-    /// Drops nulls except in schemas, where a null can be a default or an enum value.
-    fn normalize(&self, kind: &ServedKind, object: &mut ObjectTree) {
-        let slots = schema_slots(object).into_iter();
-        // A placeholder stays in each slot: an empty one would be dropped with the nulls.
-        let schemas = slots.map(|(_, slot)| mem::replace(slot, true.into()));
-        let schemas: Vec<Value> = schemas.collect();
-        PlainStrategy.normalize(kind, object);
-        for ((_, slot), schema) in schema_slots(object).into_iter().zip(schemas) {
-            *slot = schema;
-        }
-    }
-
     fn read(&self, _kind: &ServedKind, object: &mut ObjectTree) -> Result<Vec<String>, FieldError> {
         let mut unknown = Vec::new();
         for (index, schema) in schema_slots(object) {

@@ -9,27 +9,24 @@
 
 mod derived;
 mod read;
-mod types;
+mod table;
 
+use caretaker_machinery::types::{TypeRef, ValueType};
 use serde_json::Value;
 
 use crate::body::FieldError;
 use crate::kinds::ServedKind;
 use crate::metadata::ObjectTree;
+use crate::types::{is_schema, stored, types};
 pub(crate) use read::read_time;
 
 use read::TypeReader;
-use types::{TypeRef, ValueType, types};
-
-/// Reports whether the types of this kind are known.
-pub(crate) fn knows(kind: &ServedKind) -> bool {
-    types().root(kind).is_some()
-}
+use table::defaults;
 
 /// Decodes an object in its stored form. Returns the paths of unknown members; those outside the metadata are dropped.
 pub(crate) fn read(kind: &ServedKind, object: &mut ObjectTree) -> Result<Vec<String>, FieldError> {
     let mut reader = TypeReader::default();
-    if let Some(root) = types().root(kind) {
+    if let Some(root) = stored(kind) {
         reader.read_root(root, object)?;
     }
     Ok(reader.unknown)
@@ -37,29 +34,32 @@ pub(crate) fn read(kind: &ServedKind, object: &mut ObjectTree) -> Result<Vec<Str
 
 /// Sets the defaults of a decoded object.
 pub(crate) fn fill(kind: &ServedKind, object: &mut ObjectTree) {
-    if let Some(root) = types().root(kind) {
+    if let Some(root) = stored(kind) {
         fill_type(root, object);
     }
 }
 
 fn fill_type(of: TypeRef, object: &mut ObjectTree) {
+    if is_schema(of) {
+        return;
+    }
     let row = types().get(of);
     let missing = |object: &ObjectTree, name: &str| !object.contains_key(name);
-    for (name, field) in &row.fields {
+    for (name, field) in &row.members {
         if field.always && field.is_inline() && missing(object, name) {
             object.insert((*name).into(), field.zero());
         }
     }
-    for default in &row.defaults {
+    for default in defaults(of) {
         default.apply(object);
     }
     for (name, value) in object.iter_mut() {
-        if let Some(ValueType::Struct(of)) = row.fields.get(name.as_str()).map(|field| field.of) {
+        if let Some(ValueType::Struct(of)) = row.members.get(name.as_str()).map(|field| field.of) {
             each_struct(value, |members| fill_type(of, members));
         }
     }
     derived::complete(row.name, object);
-    for (name, field) in &row.fields {
+    for (name, field) in &row.members {
         if field.always && missing(object, name) {
             object.insert((*name).into(), field.zero());
         }

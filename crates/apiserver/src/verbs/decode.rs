@@ -5,14 +5,16 @@
 
 use std::sync::Arc;
 
+use caretaker_machinery::proto::ProtoError;
 use caretaker_machinery::status::{NamedResource, Status, StatusCause, quoted};
 use serde_json::Value;
 
 use super::ResourceRequest;
-use crate::body::{self, FieldError};
+use crate::body::{self, BodyError, FieldError};
 use crate::kinds::{KindTable, ServedKind, split_group};
 use crate::metadata::{self, ObjectTree, shape};
 use crate::strategy::{convert, defaults};
+use crate::types;
 
 /// An object in its stored form, and warnings about its unknown members.
 #[derive(Clone)]
@@ -27,20 +29,28 @@ pub(super) fn decode_body(
     request: &ResourceRequest,
 ) -> Result<DecodedBody, Status> {
     let kind = &request.kind;
-    let value = body::parse(&request.content_type, &request.body)
-        .map_err(|error| error.to_status(&kind.kind))?;
+    let cannot_be_handled = |error: &dyn std::fmt::Display| {
+        Status::bad_request(format!(
+            "{} in version {:?} cannot be handled as a {}: {error}",
+            kind.kind, kind.version, kind.kind
+        ))
+    };
+    let of = types::served(kind);
+    let value = match body::parse(&request.content_type, &request.body, of) {
+        Ok(value) => value,
+        Err(BodyError::Message { names, error }) if error != ProtoError::TooManyValues => {
+            check_builtin(kinds, kind, &names)?;
+            return Err(cannot_be_handled(&error));
+        }
+        Err(error) => return Err(error.to_status(&kind.kind)),
+    };
     let tree = body::object(value, &kind.kind)?;
     if kind.custom.is_none() {
         check_builtin(kinds, kind, &tree)?;
     } else {
         check_custom(request, &tree)?;
     }
-    decode_tree(request, tree).map_err(|error| {
-        Status::bad_request(format!(
-            "{} in version {:?} cannot be handled as a {}: {error}",
-            kind.kind, kind.version, kind.kind
-        ))
-    })
+    decode_tree(request, tree).map_err(|error| cannot_be_handled(&error))
 }
 
 /// Decodes an object after a patch.

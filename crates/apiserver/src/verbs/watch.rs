@@ -7,7 +7,7 @@ use caretaker_machinery::status::Status;
 
 use super::read::{ObjectFilter, parse_revision, wait_for_revision};
 use super::{ResourceRequest, VerbReply};
-use crate::negotiate::ResponseForm;
+use crate::negotiate::{ResponseForm, ResponseFormat};
 use crate::respond;
 use crate::server::ServerState;
 use crate::store::{ListScope, PageFilter, StoreRevision};
@@ -63,17 +63,22 @@ pub(super) async fn watch(
             .list(request.kind.resource, &scope, None, &keep);
         WatchStart::With(page.map_err(|_| Status::expired("history is incomplete"))?)
     };
+    let format = ResponseFormat {
+        form: match request.format.form {
+            ResponseForm::MetadataList(version) => ResponseForm::Metadata(version),
+            form => form,
+        },
+        ..request.format
+    };
     let view = WatchView {
         kind: request.kind.clone(),
         namespace: request.namespace.clone(),
         filter,
-        form: match request.format.form {
-            ResponseForm::MetadataList => ResponseForm::Metadata,
-            form => form,
-        },
+        format,
         tables: request.tables(server)?,
         bookmarks: options.bookmarks,
     };
     let watching = WatchStream::new(server.clone(), view, start, changed, life);
-    Ok(VerbReply::Response(respond::watch(watching.into_stream())))
+    let response = respond::watch(watching.into_stream(), format);
+    Ok(VerbReply::Response(response))
 }

@@ -131,6 +131,86 @@ fn objects_are_created_and_replaced() {
     assert!(session.fails("get cm b").contains("NotFound"));
 }
 
+/// These commands send protobuf; `create -f` and `apply -f` send JSON.
+#[test]
+fn commands_that_send_protobuf_create_objects() {
+    let Some(session) = KubectlSession::start() else {
+        return;
+    };
+    for (command, created) in [
+        ("create namespace shop", "namespace/shop created"),
+        (
+            "create configmap c --from-literal=color=red",
+            "configmap/c created",
+        ),
+        (
+            "create secret generic s --from-literal=k=v",
+            "secret/s created",
+        ),
+        (
+            "create deployment web --image=i --replicas=2",
+            "deployment.apps/web created",
+        ),
+        ("create job one --image=i", "job.batch/one created"),
+        (
+            "create cronjob nightly --image=i --schedule=@daily",
+            "cronjob.batch/nightly created",
+        ),
+        (
+            "create job manual --from=cronjob/nightly",
+            "job.batch/manual created",
+        ),
+        ("create serviceaccount sa", "serviceaccount/sa created"),
+        (
+            "create role r --verb=get --resource=pods",
+            "role.rbac.authorization.k8s.io/r created",
+        ),
+        (
+            "create rolebinding b --role=r --user=u",
+            "rolebinding.rbac.authorization.k8s.io/b created",
+        ),
+        (
+            "create service clusterip svc --tcp=80:web",
+            "service/svc created",
+        ),
+        (
+            "create poddisruptionbudget p --selector=a=b --min-available=50%",
+            "poddisruptionbudget.policy/p created",
+        ),
+        (
+            "create priorityclass pc --value=5",
+            "priorityclass.scheduling.k8s.io/pc created",
+        ),
+        (
+            "create quota q --hard=cpu=0.5,pods=2",
+            "resourcequota/q created",
+        ),
+        (
+            "create ingress i --rule=h/p=svc:80",
+            "ingress.networking.k8s.io/i created",
+        ),
+        (
+            "autoscale deployment web --max=3",
+            "horizontalpodautoscaler.autoscaling/web autoscaled",
+        ),
+    ] {
+        session.says(command, created);
+    }
+    assert_eq!(session.field("cm c", ".data.color"), "red");
+    assert_eq!(session.field("secret s", ".data.k"), "dg==");
+    assert_eq!(session.field("deployment web", ".spec.replicas"), "2");
+    assert_eq!(session.field("pdb p", ".spec.minAvailable"), "50%");
+    assert_eq!(session.field("quota q", ".spec.hard.cpu"), "500m");
+    assert_eq!(session.field("svc svc", ".spec.ports[0].targetPort"), "web");
+    assert_eq!(
+        session.field("job manual", ".metadata.ownerReferences[0].name"),
+        "nightly"
+    );
+    assert_eq!(session.ok("auth can-i create pods"), "yes\n");
+    let complaint = session.fails("create namespace shop");
+    assert!(complaint.contains("AlreadyExists"), "{complaint}");
+}
+
 #[test]
 fn a_second_apply_changes_only_the_difference() {
     let Some(session) = KubectlSession::start() else {

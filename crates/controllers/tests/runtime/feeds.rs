@@ -108,6 +108,28 @@ async fn changes_arrive_in_their_order() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn metadata_is_read_as_protobuf() {
+    let world = FeedWorld::new();
+    let mut recorder = world.everything();
+    recorder.during(1).await;
+    world.must("POST", CRDS, mk_definition(&["v1"])).await;
+    world.must("POST", WIDGETS, mk_widget("w")).await;
+    world.create("a").await;
+    recorder.until("widgets.example.com w applied").await;
+    world.delete("a").await;
+    recorder.until("configmaps a deleted").await;
+    for kind in ["/configmaps?", "/widgets?"] {
+        let media_types = world.media_types(kind);
+        let is_protobuf = |it: &String| it.starts_with("application/vnd.kubernetes.protobuf");
+        assert!(
+            media_types.iter().all(is_protobuf),
+            "{kind}: {media_types:?}"
+        );
+        assert!(!media_types.is_empty(), "{kind}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_new_kind_is_watched_at_once() {
     let world = FeedWorld::new();
     let mut recorder = world.everything();

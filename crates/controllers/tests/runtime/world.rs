@@ -46,8 +46,8 @@ struct FeedWire {
     rules: BTreeMap<&'static str, ReplyRule>,
     /// The path and query of each request.
     asked: Vec<String>,
-    /// The path and query of each request that the server answered, and the status.
-    answered: Vec<(String, u16)>,
+    /// The path and query of each request that the server answered, the status and the content type.
+    answered: Vec<(String, u16, String)>,
 }
 
 /// A reply that replaces the server's.
@@ -160,8 +160,17 @@ impl FeedWorld {
     /// The statuses of the server's own replies to requests for `uri` so far.
     pub(crate) fn statuses(&self, uri: &str) -> Vec<u16> {
         let wire = self.wire.lock().unwrap();
-        let answered = wire.answered.iter().filter(|(asked, _)| asked == uri);
-        answered.map(|(_, status)| *status).collect()
+        let answered = wire.answered.iter().filter(|(asked, ..)| asked == uri);
+        answered.map(|(_, status, _)| *status).collect()
+    }
+
+    /// The content types of the server's own replies to requests with `part` in their path or query so far.
+    pub(crate) fn media_types(&self, part: &str) -> Vec<String> {
+        let wire = self.wire.lock().unwrap();
+        let answered = wire.answered.iter().filter(|(uri, ..)| uri.contains(part));
+        answered
+            .map(|(.., media_type)| media_type.clone())
+            .collect()
     }
 
     pub(crate) fn everything(&self) -> ChangeRecorder {
@@ -294,12 +303,20 @@ impl Service<Request<kube::client::Body>> for FaultyService {
                 }
                 Some(FakeReply::Altered(by)) => {
                     request.headers_mut().remove("if-none-match");
+                    // Only JSON can be altered.
+                    if let Some(accept) = request.headers_mut().get_mut("accept") {
+                        let json = accept.to_str().unwrap();
+                        let json = json.replace("vnd.kubernetes.protobuf", "json");
+                        *accept = json.parse().unwrap();
+                    }
                     alter = Some(by);
                 }
                 None => {}
             }
             let response = inner.call(request).await?;
-            let answer = (uri, response.status().as_u16());
+            let media_type = response.headers().get("content-type");
+            let media_type = media_type.map_or("", |value| value.to_str().unwrap());
+            let answer = (uri, response.status().as_u16(), media_type.to_owned());
             wire.lock().unwrap().answered.push(answer);
             let Some(alter) = alter else {
                 return Ok(response.map(BodyExt::boxed_unsync));

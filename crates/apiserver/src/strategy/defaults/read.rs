@@ -10,13 +10,16 @@ use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STAN
 use base64::{DecodeError, alphabet};
 use caretaker_machinery::quantity::Quantity;
 use caretaker_machinery::schema::type_name;
+use caretaker_machinery::types::{
+    FieldArity, ScalarType, StructField, StructType, TypeRef, ValueType,
+};
 use jiff::Timestamp;
 use jiff::fmt::temporal::DateTimePrinter;
 use serde_json::{Map, Value};
 
-use super::types::{FieldArity, GoStruct, ScalarType, StructField, TypeRef, ValueType, types};
 use crate::body::FieldError;
 use crate::metadata::{self, ObjectTree};
+use crate::types::{is_schema, types};
 
 /// The members of a nested object that name its type.
 const TYPE_MEMBERS: [&str; 2] = ["apiVersion", "kind"];
@@ -55,7 +58,7 @@ impl TypeReader {
         object: &mut ObjectTree,
     ) -> Result<(), FieldError> {
         let metadata = object.remove("metadata");
-        let field = types().get(of).fields.get("metadata");
+        let field = types().get(of).members.get("metadata");
         if let (Some(Value::Object(given)), Some(ValueType::Struct(of))) =
             (&metadata, field.map(|field| field.of))
         {
@@ -74,8 +77,8 @@ impl TypeReader {
     fn read_struct(&mut self, of: TypeRef, object: &mut ObjectTree) -> Result<(), FieldError> {
         let row = types().get(of);
         for (name, value) in std::mem::take(object) {
-            let Some(field) = row.fields.get(name.as_str()) else {
-                let typed = row.fields.contains_key("metadata");
+            let Some(field) = row.members.get(name.as_str()) else {
+                let typed = row.members.contains_key("metadata");
                 if !(typed && TYPE_MEMBERS.contains(&name.as_str())) {
                     self.path.push(PathStep::Field(name));
                     self.unknown.push(self.place());
@@ -98,7 +101,7 @@ impl TypeReader {
 
     fn read_field(
         &mut self,
-        owner: &GoStruct,
+        owner: &StructType,
         field: &StructField,
         value: Value,
     ) -> Result<Value, FieldError> {
@@ -129,17 +132,19 @@ impl TypeReader {
     /// Reads the value of a field, or one element of its list or map.
     fn read_value(
         &mut self,
-        owner: &GoStruct,
+        owner: &StructType,
         field: &StructField,
         value: Value,
     ) -> Result<Value, FieldError> {
         match (field.of, value) {
+            // The strategy of definitions decodes it.
+            (ValueType::Struct(of), schema) if is_schema(of) => Ok(schema),
             (ValueType::Struct(of), Value::Null) => self.read_members(of, Map::new()),
             (ValueType::Struct(of), Value::Object(members)) => self.read_members(of, members),
             (ValueType::Struct(_), other) => Err(self.wrong(owner, &other, &go_name(field.of))),
             (of, Value::Null) => Ok(of.zero()),
             (ValueType::Scalar(scalar), value) => {
-                let fits = scalar.read(&value, field.shape)?;
+                let fits = read_scalar(scalar, &value, field.shape)?;
                 fits.ok_or_else(|| self.wrong(owner, &value, &go_name(field.of)))
             }
         }
@@ -151,7 +156,7 @@ impl TypeReader {
     }
 
     /// Returns the error of a value that does not fit the type of its field.
-    fn wrong(&self, owner: &GoStruct, value: &Value, go_type: &str) -> FieldError {
+    fn wrong(&self, owner: &StructType, value: &Value, go_type: &str) -> FieldError {
         let found = match value {
             Value::Number(number) if go_type.starts_with("int") => format!("number {number}"),
             _ => type_name(value).to_owned(),
@@ -187,29 +192,30 @@ impl TypeReader {
     }
 }
 
-// === impl ScalarType ===
-
-impl ScalarType {
-    /// Returns the value in its canonical form; none if it has another type.
-    fn read(self, value: &Value, shape: FieldArity) -> Result<Option<Value>, FieldError> {
-        let text = value.as_str();
-        let same = |fits: bool| Ok(fits.then(|| value.clone()));
-        match self {
-            ScalarType::Raw => same(true),
-            ScalarType::Bool => same(value.is_boolean()),
-            ScalarType::String => same(value.is_string()),
-            ScalarType::Int64 => same(value.as_i64().is_some()),
-            ScalarType::Int32 => same(is_int32(value)),
-            ScalarType::IntOrString => same(value.is_string() || is_int32(value)),
-            ScalarType::Strings => {
-                let items = value.as_array();
-                same(items.is_some_and(|items| items.iter().all(Value::is_string)))
-            }
-            ScalarType::Quantity => read_quantity(value, shape).map(Some),
-            ScalarType::Bytes => text.map(read_bytes).transpose(),
-            ScalarType::Time => text.map(read_time).transpose(),
-            ScalarType::MicroTime => text.map(read_micro_time).transpose(),
+/// Returns a value in its canonical form; none if it has another type.
+fn read_scalar(
+    scalar: ScalarType,
+    value: &Value,
+    shape: FieldArity,
+) -> Result<Option<Value>, FieldError> {
+    let text = value.as_str();
+    let same = |fits: bool| Ok(fits.then(|| value.clone()));
+    match scalar {
+        ScalarType::Raw => same(true),
+        ScalarType::Bool => same(value.is_boolean()),
+        ScalarType::String => same(value.is_string()),
+        ScalarType::Double => same(value.is_number()),
+        ScalarType::Int64 => same(value.as_i64().is_some()),
+        ScalarType::Int32 => same(is_int32(value)),
+        ScalarType::IntOrString => same(value.is_string() || is_int32(value)),
+        ScalarType::Strings => {
+            let items = value.as_array();
+            same(items.is_some_and(|items| items.iter().all(Value::is_string)))
         }
+        ScalarType::Quantity => read_quantity(value, shape).map(Some),
+        ScalarType::Bytes => text.map(read_bytes).transpose(),
+        ScalarType::Time => text.map(read_time).transpose(),
+        ScalarType::MicroTime => text.map(read_micro_time).transpose(),
     }
 }
 
@@ -324,6 +330,7 @@ fn go_name(of: ValueType) -> String {
     };
     match scalar {
         ScalarType::Bool => "bool",
+        ScalarType::Double => "float64",
         ScalarType::Bytes => "[]uint8",
         ScalarType::Int32 | ScalarType::IntOrString => "int32",
         ScalarType::Int64 => "int64",
