@@ -62,7 +62,6 @@ pub struct StructField {
 /// The number of values of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldArity {
-    /// One value.
     One,
     /// A list of values.
     List,
@@ -100,7 +99,6 @@ pub enum ScalarType {
     Quantity,
     /// A value of any type.
     Raw,
-    /// A text.
     String,
     /// A list of texts that is one value: the element of a map, or a message.
     Strings,

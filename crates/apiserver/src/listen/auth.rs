@@ -42,7 +42,7 @@ pub enum AccessCheck {
 #[derive(Clone)]
 pub struct BearerToken(String);
 
-/// Checks requests.
+/// Decides whether a request is served: by its `Host` and by its token.
 #[derive(Debug)]
 pub(super) struct AccessGate {
     pub(super) token: BearerToken,

@@ -23,7 +23,7 @@ const SERVED_LOOK: Duration = Duration::from_millis(5);
 const JSON: &str = "application/json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
 
-/// Creates objects.
+/// Applies the objects of manifests in order, through the server's own client.
 struct ManifestApplier {
     client: kube::Client,
     /// The resources of each API version that was asked for.

@@ -2,66 +2,68 @@
 
 use crate::process::TestDirectories;
 
+/// Command lines, and a part of the sentence that answers each.
+const INVALID: &[(&[&str], &str)] = &[
+    (&["up", "--data-dir", "d"], "in memory only"),
+    (
+        &["up", "--data-dir", "d", "--ephemeral"],
+        "cannot be used with",
+    ),
+    (
+        &["up", "--listen", "6443"],
+        "expected an IP address with or without a port",
+    ),
+    (
+        &["up", "--controllers", "unknown"],
+        "garbage-collector-controller",
+    ),
+    (&["up", "--controllers="], "garbage-collector-controller"),
+    (&["up", "--concurrent-gc-syncs=0"], "--concurrent-gc-syncs"),
+    (&["up", "--enable-garbage-collector=maybe"], "true or false"),
+    (
+        &["up", "--clock-speed=0"],
+        "expected a whole number from 1 to 4294967295",
+    ),
+    (&["up", "--v=much"], "expected a number"),
+    // Only `run` accepts the other flags of upstream.
+    (&["up", "--cluster-name=kubernetes"], "--cluster-name"),
+    (&["up", "-o", "yaml"], "json"),
+    (
+        &["up", "true"],
+        "a command comes after --, as in: caretaker up -- true",
+    ),
+    (
+        &["schedule", "next", "30", "2", "*", "*", "*"],
+        "caretaker schedule next '30 2 * * *'",
+    ),
+    (
+        &["schedule", "next", "@daily", "--time-zone=Europe/Berln"],
+        "did you mean Europe/Berlin?",
+    ),
+    (&["graph", "pods"], "pods needs a name: pods/NAME"),
+    (&["up", "--name", "6443"], "beginning with a letter"),
+    (
+        &["up", "--tls-san", "https://a"],
+        "expected an IP address or a DNS name",
+    ),
+    (&["up", "-f", "no/such/file"], "cannot read no/such/file: "),
+    (&["up", "--listn", "127.0.0.1:0"], "--listen"),
+    (
+        &[
+            "up",
+            "--kubeconfig-out",
+            "no/such/directory/f",
+            "--listen",
+            "127.0.0.1:0",
+        ],
+        "no/such/directory/f: the directory ",
+    ),
+    (&["upp"], "up"),
+];
+
 #[test]
 fn an_invalid_command_line_fails_with_a_sentence() {
-    let cases: &[(&[&str], &str)] = &[
-        (&["up", "--data-dir", "d"], "in memory only"),
-        (
-            &["up", "--data-dir", "d", "--ephemeral"],
-            "cannot be used with",
-        ),
-        (
-            &["up", "--listen", "6443"],
-            "expected an IP address with or without a port",
-        ),
-        (
-            &["up", "--controllers", "unknown"],
-            "garbage-collector-controller",
-        ),
-        (&["up", "--controllers="], "garbage-collector-controller"),
-        (&["up", "--concurrent-gc-syncs=0"], "--concurrent-gc-syncs"),
-        (&["up", "--enable-garbage-collector=maybe"], "true or false"),
-        (
-            &["up", "--clock-speed=0"],
-            "expected a whole number from 1 to 4294967295",
-        ),
-        (&["up", "--v=much"], "expected a number"),
-        // Only `run` accepts the other flags of upstream.
-        (&["up", "--cluster-name=kubernetes"], "--cluster-name"),
-        (&["up", "-o", "yaml"], "json"),
-        (
-            &["up", "true"],
-            "a command comes after --, as in: caretaker up -- true",
-        ),
-        (
-            &["schedule", "next", "30", "2", "*", "*", "*"],
-            "caretaker schedule next '30 2 * * *'",
-        ),
-        (
-            &["schedule", "next", "@daily", "--time-zone=Europe/Berln"],
-            "did you mean Europe/Berlin?",
-        ),
-        (&["graph", "pods"], "pods needs a name: pods/NAME"),
-        (&["up", "--name", "6443"], "beginning with a letter"),
-        (
-            &["up", "--tls-san", "https://a"],
-            "expected an IP address or a DNS name",
-        ),
-        (&["up", "-f", "no/such/file"], "cannot read no/such/file: "),
-        (&["up", "--listn", "127.0.0.1:0"], "--listen"),
-        (
-            &[
-                "up",
-                "--kubeconfig-out",
-                "no/such/directory/f",
-                "--listen",
-                "127.0.0.1:0",
-            ],
-            "no/such/directory/f: the directory ",
-        ),
-        (&["upp"], "up"),
-    ];
-    for (arguments, expected) in cases {
+    for (arguments, expected) in INVALID {
         let ended = TestDirectories::new().caretaker(arguments).end();
         assert_eq!(
             (ended.code, ended.stdout.as_str()),

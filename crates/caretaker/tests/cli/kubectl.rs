@@ -131,69 +131,71 @@ fn objects_are_created_and_replaced() {
     assert!(session.fails("get cm b").contains("NotFound"));
 }
 
-/// These commands send protobuf; `create -f` and `apply -f` send JSON.
+/// Commands that send protobuf, and their output. `create -f` and `apply -f` send JSON.
+const IN_PROTOBUF: &[(&str, &str)] = &[
+    ("create namespace shop", "namespace/shop created"),
+    (
+        "create configmap c --from-literal=color=red",
+        "configmap/c created",
+    ),
+    (
+        "create secret generic s --from-literal=k=v",
+        "secret/s created",
+    ),
+    (
+        "create deployment web --image=i --replicas=2",
+        "deployment.apps/web created",
+    ),
+    ("create job one --image=i", "job.batch/one created"),
+    (
+        "create cronjob nightly --image=i --schedule=@daily",
+        "cronjob.batch/nightly created",
+    ),
+    (
+        "create job manual --from=cronjob/nightly",
+        "job.batch/manual created",
+    ),
+    ("create serviceaccount sa", "serviceaccount/sa created"),
+    (
+        "create role r --verb=get --resource=pods",
+        "role.rbac.authorization.k8s.io/r created",
+    ),
+    (
+        "create rolebinding b --role=r --user=u",
+        "rolebinding.rbac.authorization.k8s.io/b created",
+    ),
+    (
+        "create service clusterip svc --tcp=80:web",
+        "service/svc created",
+    ),
+    (
+        "create poddisruptionbudget p --selector=a=b --min-available=50%",
+        "poddisruptionbudget.policy/p created",
+    ),
+    (
+        "create priorityclass pc --value=5",
+        "priorityclass.scheduling.k8s.io/pc created",
+    ),
+    (
+        "create quota q --hard=cpu=0.5,pods=2",
+        "resourcequota/q created",
+    ),
+    (
+        "create ingress i --rule=h/p=svc:80",
+        "ingress.networking.k8s.io/i created",
+    ),
+    (
+        "autoscale deployment web --max=3",
+        "horizontalpodautoscaler.autoscaling/web autoscaled",
+    ),
+];
+
 #[test]
 fn commands_that_send_protobuf_create_objects() {
     let Some(session) = KubectlSession::start() else {
         return;
     };
-    for (command, created) in [
-        ("create namespace shop", "namespace/shop created"),
-        (
-            "create configmap c --from-literal=color=red",
-            "configmap/c created",
-        ),
-        (
-            "create secret generic s --from-literal=k=v",
-            "secret/s created",
-        ),
-        (
-            "create deployment web --image=i --replicas=2",
-            "deployment.apps/web created",
-        ),
-        ("create job one --image=i", "job.batch/one created"),
-        (
-            "create cronjob nightly --image=i --schedule=@daily",
-            "cronjob.batch/nightly created",
-        ),
-        (
-            "create job manual --from=cronjob/nightly",
-            "job.batch/manual created",
-        ),
-        ("create serviceaccount sa", "serviceaccount/sa created"),
-        (
-            "create role r --verb=get --resource=pods",
-            "role.rbac.authorization.k8s.io/r created",
-        ),
-        (
-            "create rolebinding b --role=r --user=u",
-            "rolebinding.rbac.authorization.k8s.io/b created",
-        ),
-        (
-            "create service clusterip svc --tcp=80:web",
-            "service/svc created",
-        ),
-        (
-            "create poddisruptionbudget p --selector=a=b --min-available=50%",
-            "poddisruptionbudget.policy/p created",
-        ),
-        (
-            "create priorityclass pc --value=5",
-            "priorityclass.scheduling.k8s.io/pc created",
-        ),
-        (
-            "create quota q --hard=cpu=0.5,pods=2",
-            "resourcequota/q created",
-        ),
-        (
-            "create ingress i --rule=h/p=svc:80",
-            "ingress.networking.k8s.io/i created",
-        ),
-        (
-            "autoscale deployment web --max=3",
-            "horizontalpodautoscaler.autoscaling/web autoscaled",
-        ),
-    ] {
+    for (command, created) in IN_PROTOBUF {
         session.says(command, created);
     }
     assert_eq!(session.field("cm c", ".data.color"), "red");

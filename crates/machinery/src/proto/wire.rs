@@ -57,7 +57,6 @@ pub enum ProtoError {
     IllegalTag {
         /// The name of the message.
         message: &'static str,
-        /// The number.
         number: i32,
         /// The number together with the type.
         tag: u64,
@@ -78,7 +77,6 @@ pub enum ProtoError {
     Value {
         /// The field's name in Go.
         field: String,
-        /// The reason.
         why: String,
     },
     /// Messages contain each other too often.
