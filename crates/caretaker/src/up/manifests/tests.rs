@@ -177,7 +177,11 @@ fn definitions_come_first_and_then_namespaces() {
     let names = |objects: Vec<ManifestObject>| {
         Vec::from_iter(objects.into_iter().map(|object| object.name))
     };
-    let objects = read(&[definitions.clone()], &[first.clone(), second.clone()]).unwrap();
+    let objects = read(
+        std::slice::from_ref(&definitions),
+        &[first.clone(), second.clone()],
+    )
+    .unwrap();
     assert_eq!(names(objects), ["d0", "d1", "shop", "one", "two"]);
 
     // A directory: by name, known endings only, not its subdirectories.
