@@ -1,4 +1,4 @@
-//! Label and field selectors of list and watch requests.
+//! Label and field selectors of list and watch requests, and label selectors in objects.
 //!
 //! The API server parses them once per request. They follow kube-apiserver 1.36 (`labels/selector.go` and
 //! `fields/selector.go` of apimachinery), including the error messages, which users see in the 400. The API server has the

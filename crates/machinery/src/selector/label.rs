@@ -3,6 +3,8 @@
 //! A requirement is a key and a condition on its value; an object must meet all requirements. A missing label counts as
 //! different from every value, so `!=` and `notin` select objects that lack the key.
 
+use serde_json::Value;
+
 use super::{SelectorError, check_length};
 use crate::names;
 
@@ -85,6 +87,41 @@ impl LabelSelector {
         Ok(Self { requirements })
     }
 
+    /// The selector in a field of an object: `matchLabels` and `matchExpressions`, both optional. A term of a node
+    /// selector has the same form, with the operators `Gt` and `Lt` as well.
+    ///
+    /// `None` if the field is null or has a requirement that cannot be read: such a selector selects nothing.
+    #[must_use]
+    pub fn of_field(selector: &Value) -> Option<Self> {
+        let members = selector.as_object()?;
+        let mut selected = match members.get("matchLabels") {
+            None | Some(Value::Null) => Self::default(),
+            Some(labels) => Self::of_labels(labels)?,
+        };
+        let expressions = match members.get("matchExpressions") {
+            None | Some(Value::Null) => return Some(selected),
+            Some(expressions) => expressions.as_array()?,
+        };
+        for expression in expressions {
+            let requirement = LabelRequirement::of_expression(expression)?;
+            selected.requirements.push(requirement);
+        }
+        Some(selected)
+    }
+
+    /// The selector in a map of labels, all of which an object must have. `None` if it is no map of texts.
+    #[must_use]
+    pub fn of_labels(labels: &Value) -> Option<Self> {
+        let requirement = |(key, value): (&String, &Value)| {
+            let must = LabelCondition::BeIn(vec![value.as_str()?.to_owned()]);
+            let key = key.clone();
+            Some(LabelRequirement { key, must })
+        };
+        let requirements = labels.as_object()?.iter().map(requirement);
+        let requirements = requirements.collect::<Option<_>>()?;
+        Some(Self { requirements })
+    }
+
     /// Whether an object meets all requirements. `label` looks up its labels.
     pub fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements
@@ -129,6 +166,28 @@ impl LabelRequirement {
         };
         let key = key.to_owned();
         Ok(Self { key, must })
+    }
+
+    /// One of `matchExpressions`; `None` if it has an unknown operator or the wrong number of values.
+    fn of_expression(expression: &Value) -> Option<Self> {
+        let values = expression["values"]
+            .as_array()
+            .map_or(&[][..], Vec::as_slice);
+        let values = values.iter().map(|value| value.as_str().map(str::to_owned));
+        let mut values = values.collect::<Option<Vec<String>>>()?;
+        values.sort();
+        values.dedup();
+        let must = match (expression["operator"].as_str()?, values.as_slice()) {
+            ("In", [_, ..]) => LabelCondition::BeIn(values),
+            ("NotIn", [_, ..]) => LabelCondition::NotBeIn(values),
+            ("Exists", []) => LabelCondition::Exist,
+            ("DoesNotExist", []) => LabelCondition::BeAbsent,
+            ("Gt", [bound]) => LabelCondition::Exceed(bound.parse().ok()?),
+            ("Lt", [bound]) => LabelCondition::StayBelow(bound.parse().ok()?),
+            _ => return None,
+        };
+        let key = expression["key"].as_str()?.to_owned();
+        Some(Self { key, must })
     }
 }
 
@@ -321,6 +380,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use proptest::prelude::*;
+    use serde_json::json;
 
     use super::*;
     use crate::selector::SELECTOR_BYTES_MAX;
@@ -483,6 +543,52 @@ mod tests {
             LabelSelector::parse(&text),
             Err(SelectorError::TooLong(SELECTOR_BYTES_MAX + 1))
         );
+    }
+
+    #[test]
+    fn reads_selectors_of_objects() {
+        let labels = BTreeMap::from([("a", "x"), ("n", "7")]);
+        let matched = |selector: &Value| {
+            let selector = LabelSelector::of_field(selector);
+            selector.map(|selector| selector.matches(|key| labels.get(key).copied()))
+        };
+        let expressed = |key: &str, operator: &str, values: &[&str]| {
+            let expression = json!({"key": key, "operator": operator, "values": values});
+            matched(&json!({"matchLabels": {"a": "x"}, "matchExpressions": [expression]}))
+        };
+        let cases = [
+            (Value::Null, None),
+            (json!({}), Some(true)),
+            (
+                json!({"matchLabels": null, "matchExpressions": null}),
+                Some(true),
+            ),
+            (json!({"matchLabels": {"a": "x", "n": "7"}}), Some(true)),
+            (json!({"matchLabels": {"a": "y"}}), Some(false)),
+            (json!({"matchLabels": {"a": 1}}), None),
+            (json!({"matchExpressions": [{"key": "a"}]}), None),
+        ];
+        for (selector, expected) in cases {
+            assert_eq!(matched(&selector), expected, "{selector}");
+        }
+        let cases: [(&str, &str, &[&str], Option<bool>); 12] = [
+            ("n", "In", &["8", "7", "1"], Some(true)),
+            ("b", "In", &["7"], Some(false)),
+            ("n", "NotIn", &["8"], Some(true)),
+            ("b", "NotIn", &["8"], Some(true)),
+            ("n", "Exists", &[], Some(true)),
+            ("b", "DoesNotExist", &[], Some(true)),
+            ("n", "Gt", &["6"], Some(true)),
+            ("n", "Lt", &["7"], Some(false)),
+            ("n", "Gt", &["x"], None),
+            ("n", "In", &[], None),
+            ("n", "Exists", &["7"], None),
+            ("n", "Like", &["7"], None),
+        ];
+        for (key, operator, values, expected) in cases {
+            let found = expressed(key, operator, values);
+            assert_eq!(found, expected, "{key} {operator} {values:?}");
+        }
     }
 
     /// The reference implementation of an operator.
