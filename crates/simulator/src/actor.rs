@@ -182,10 +182,10 @@ impl<A: Actor> Controller for ActorController<A> {
             key,
             call,
             answer,
+            now,
             wake,
-            ..
         } = answered;
-        if let Some(object) = self.cache.apply_answer(call, answer) {
+        if let Some(object) = self.cache.apply_answer(call, answer, now) {
             self.touched(&object, wake);
         }
         let ApiAnswer::Failed(failure) = answer else {

@@ -11,7 +11,13 @@ use caretaker_controllers::runtime::call::{ApiAnswer, ApiCall, CallTarget, Judge
 use caretaker_controllers::runtime::controller::ObservedChange;
 use caretaker_controllers::runtime::kind::{ApiKind, KindCatalog, KindId, KindState};
 use caretaker_controllers::runtime::record::{ObjectRecord, OwnerRef, RecordBody, RecordMeta, Uid};
+use jiff::Timestamp;
 use serde_json::Value;
+
+use crate::objects::later;
+
+/// How long an object of a kind that is not watched counts after it was read.
+const FETCHED_SECS: i64 = 5;
 
 /// A group and a resource, such as `("apps", "deployments")`.
 pub(crate) type GroupResource = (&'static str, &'static str);
@@ -45,6 +51,8 @@ pub(crate) struct ObjectCache {
     controlled: BTreeMap<Uid, BTreeSet<(KindId, NamespacedName)>>,
     /// Deleted by a request; the watch has not shown it yet.
     deleted: BTreeSet<Uid>,
+    /// Objects of kinds that are not watched, and until when they count.
+    fetched: BTreeMap<(KindId, NamespacedName), (Option<ObjectSnapshot>, Timestamp)>,
 }
 
 // === impl NamespacedName ===
@@ -169,6 +177,7 @@ impl ObjectCache {
             places: BTreeMap::new(),
             controlled: BTreeMap::new(),
             deleted: BTreeSet::new(),
+            fetched: BTreeMap::new(),
         }
     }
 
@@ -183,6 +192,22 @@ impl ObjectCache {
     pub(crate) fn served(&self, (group, resource): GroupResource) -> Option<(KindId, &ApiKind)> {
         let id = self.catalog.id(group, resource)?;
         Some((id, self.catalog.get(id)?))
+    }
+
+    /// Looks up the kind of a reference; `None` if it is not served.
+    pub(crate) fn resolve(&self, api_version: &str, kind: &str) -> Option<KindId> {
+        self.catalog.resolve(api_version, kind)
+    }
+
+    /// An object of a kind that is not watched, as it was read a moment ago: `None` if it has to be read, `Some(None)` if
+    /// it does not exist.
+    pub(crate) fn fetched(
+        &self,
+        target: &CallTarget,
+        now: Timestamp,
+    ) -> Option<Option<&ObjectSnapshot>> {
+        let (object, until) = self.fetched.get(&place_of(target))?;
+        (*until > now).then_some(object.as_ref())
     }
 
     /// Looks up a kind by id; `None` if it is not served.
@@ -207,6 +232,24 @@ impl ObjectCache {
             .into_iter()
             .flat_map(|first| self.objects.range(first..));
         from.take_while(move |((kind, _), _)| Some(*kind) == id)
+            .map(|(_, object)| object)
+    }
+
+    /// The objects of a kind in a namespace.
+    pub(crate) fn in_namespace(
+        &self,
+        named: GroupResource,
+        namespace: &str,
+    ) -> impl Iterator<Item = &ObjectSnapshot> {
+        let id = self.catalog.id(named.0, named.1);
+        let first = id.map(|id| (id, NamespacedName::new(namespace, "")));
+        let from = first.clone().map(|first| self.objects.range(first..));
+        let from = from.into_iter().flatten();
+        let is_beside = move |(kind, key): &(KindId, NamespacedName)| {
+            let first = first.as_ref();
+            first.is_some_and(|(id, from)| kind == id && key.namespace == from.namespace)
+        };
+        from.take_while(move |(place, _)| is_beside(place))
             .map(|(_, object)| object)
     }
 
@@ -253,7 +296,14 @@ impl ObjectCache {
         &mut self,
         call: &ApiCall,
         answer: &ApiAnswer,
+        now: Timestamp,
     ) -> Option<ObjectSnapshot> {
+        if let ApiCall::Get { target } = call
+            && !self.is_watched(target.kind)
+        {
+            self.keep_fetched(target, answer, now);
+            return None;
+        }
         match (call, answer) {
             (ApiCall::Delete { judged, .. }, ApiAnswer::Object(record)) if is_last(record) => {
                 self.mark_deleted(&judged.uid)
@@ -278,6 +328,22 @@ impl ObjectCache {
             }
             (_, ApiAnswer::Page(_) | ApiAnswer::Done | ApiAnswer::Failed(_)) => None,
         }
+    }
+
+    fn is_watched(&self, id: KindId) -> bool {
+        let mut ids = self.kinds.iter().filter_map(|named| self.served(*named));
+        ids.any(|(known, _)| known == id)
+    }
+
+    fn keep_fetched(&mut self, target: &CallTarget, answer: &ApiAnswer, now: Timestamp) {
+        let object = match answer {
+            ApiAnswer::Object(record) => Some(ObjectSnapshot::new(record)),
+            ApiAnswer::Absent(_) => None,
+            ApiAnswer::Page(_) | ApiAnswer::Done | ApiAnswer::Failed(_) => return,
+        };
+        self.fetched.retain(|_, (_, until)| *until > now);
+        let until = later(now, FETCHED_SECS);
+        self.fetched.insert(place_of(target), (object, until));
     }
 
     fn set_kind_state(&mut self, kind: KindId, state: KindState) {
@@ -434,7 +500,7 @@ mod tests {
             let mut cache = mk_cache();
             cache.observe(&ObservedChange::Applied(mk_record("u", 1, &json!({}))));
             let answer = ApiAnswer::Object(mk_record("u", 2, &meta));
-            cache.apply_answer(&mk_delete("u"), &answer);
+            cache.apply_answer(&mk_delete("u"), &answer, Timestamp::UNIX_EPOCH);
             assert_eq!(
                 cache.get(PODS, &NamespacedName::new("n", "p")).is_some(),
                 is_there,
@@ -448,7 +514,7 @@ mod tests {
         for answer in [ApiAnswer::Done, ApiAnswer::Absent(AbsenceProof::NotFound)] {
             let (mut cache, key) = (mk_cache(), NamespacedName::new("n", "p"));
             cache.observe(&ObservedChange::Applied(mk_record("u", 1, &json!({}))));
-            cache.apply_answer(&mk_delete("u"), &answer);
+            cache.apply_answer(&mk_delete("u"), &answer, Timestamp::UNIX_EPOCH);
             assert!(
                 cache
                     .observe(&ObservedChange::Applied(mk_record("u", 2, &json!({}))))
@@ -460,6 +526,26 @@ mod tests {
             let successor = cache.get(PODS, &key).unwrap();
             assert_eq!(successor.meta().uid, "v".into());
             assert!(cache.deleted.is_empty(), "nothing is kept for ever");
+        }
+    }
+
+    #[test]
+    fn objects_of_other_kinds_count_for_a_moment() {
+        let mut cache = mk_cache();
+        let target = CallTarget::new(KindId(9), "n", "p");
+        let get = ApiCall::Get {
+            target: target.clone(),
+        };
+        let start = Timestamp::UNIX_EPOCH;
+        let answers = [
+            (ApiAnswer::Object(mk_record("u", 1, &json!({}))), Some(true)),
+            (ApiAnswer::Absent(AbsenceProof::NotFound), Some(false)),
+        ];
+        for (answer, expected) in answers {
+            assert!(cache.apply_answer(&get, &answer, start).is_none());
+            let found = cache.fetched(&target, start);
+            assert_eq!(found.map(|object| object.is_some()), expected);
+            assert!(cache.fetched(&target, later(start, FETCHED_SECS)).is_none());
         }
     }
 

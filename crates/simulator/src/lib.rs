@@ -6,17 +6,21 @@
 //! - `objects`: helpers for requests: owner references, conditions, names, patches.
 //! - [`annotations`]: annotations that control the simulation of an object.
 //! - `node`, `pod`, `replicaset`, `deployment`, `job`, `vcjob`: the actors.
+//! - `endpoints`, `disruption`, `quota`: actors that follow Pods: endpoints of Services, the status of budgets and quotas.
 //! - [`volcano`]: Volcano's CustomResourceDefinitions, to be installed or printed.
 
 mod actor;
 pub mod annotations;
 mod cache;
 mod deployment;
+mod disruption;
+mod endpoints;
 mod events;
 mod job;
 mod node;
 mod objects;
 mod pod;
+mod quota;
 mod replicaset;
 mod vcjob;
 pub mod volcano;
@@ -37,6 +41,10 @@ pub fn start(manager: &mut ControllerManager) {
     start_one(manager, || deployment::DeploymentActor);
     start_one(manager, || job::JobActor);
     start_one(manager, || vcjob::VolcanoJobActor);
+    start_one(manager, || endpoints::object::EndpointsActor);
+    start_one(manager, || endpoints::slices::EndpointSlicesActor);
+    start_one(manager, || disruption::DisruptionActor);
+    start_one(manager, || quota::QuotaActor);
 }
 
 fn start_one<A: Actor>(manager: &mut ControllerManager, make: impl Fn() -> A + Send + 'static) {

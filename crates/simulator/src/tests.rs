@@ -36,7 +36,29 @@ pub(crate) struct RequestSummary {
 }
 
 /// The kinds that tests use.
-const VERSIONS: [(&str, &str, &str, &str); 9] = [
+const VERSIONS: [(&str, &str, &str, &str); 21] = [
+    ("", "services", "v1", "Service"),
+    ("", "endpoints", "v1", "Endpoints"),
+    ("discovery.k8s.io", "endpointslices", "v1", "EndpointSlice"),
+    (
+        "policy",
+        "poddisruptionbudgets",
+        "v1",
+        "PodDisruptionBudget",
+    ),
+    ("", "resourcequotas", "v1", "ResourceQuota"),
+    ("", "configmaps", "v1", "ConfigMap"),
+    ("", "secrets", "v1", "Secret"),
+    ("", "persistentvolumeclaims", "v1", "PersistentVolumeClaim"),
+    (
+        "apiextensions.k8s.io",
+        "customresourcedefinitions",
+        "v1",
+        "CustomResourceDefinition",
+    ),
+    ("example.com", "widgets", "v1", "Widget"),
+    ("apps", "statefulsets", "v1", "StatefulSet"),
+    ("", "replicationcontrollers", "v1", "ReplicationController"),
     ("", "nodes", "v1", "Node"),
     ("", "pods", "v1", "Pod"),
     ("apps", "replicasets", "v1", "ReplicaSet"),
@@ -86,7 +108,7 @@ impl<A: Actor> ActorHarness<A> {
             .observe(change, START, &mut WakeList::default());
     }
 
-    /// The watch shows an object. The harness sets its resourceVersion, and a uid derived from its name.
+    /// The watch shows an object. The harness sets its resourceVersion, and a uid derived from its name unless it has one.
     pub(crate) fn applied(&mut self, named: GroupResource, object: Value) {
         let record = self.record(named, object);
         self.observe(&ObservedChange::Applied(record));
@@ -100,7 +122,9 @@ impl<A: Actor> ActorHarness<A> {
         self.revision += 1;
         let kind = self.catalog.id(named.0, named.1).unwrap();
         let uid = format!("uid-of-{}", object["metadata"]["name"].as_str().unwrap());
-        object["metadata"]["uid"] = uid.into();
+        if object["metadata"]["uid"].is_null() {
+            object["metadata"]["uid"] = uid.into();
+        }
         object["metadata"]["resourceVersion"] = self.revision.to_string().into();
         let bytes = object.to_string();
         Arc::new(decode(kind, bytes.as_bytes(), RecordView::Full).unwrap())
@@ -146,6 +170,25 @@ impl<A: Actor> ActorHarness<A> {
             call: &call,
             answer: &answer,
             now: START,
+            wake: &mut WakeList::default(),
+        });
+    }
+
+    /// The API server returns this object of a kind that the actor does not watch for the decided read.
+    pub(crate) fn answer_in(
+        &mut self,
+        key: &NamespacedName,
+        named: GroupResource,
+        object: Value,
+        now: Timestamp,
+    ) {
+        let call = call(&self.decide(key, now));
+        let answer = ApiAnswer::Object(self.record(named, object));
+        self.controller.answered(AnsweredCall {
+            key,
+            call: &call,
+            answer: &answer,
+            now,
             wake: &mut WakeList::default(),
         });
     }
