@@ -1,5 +1,7 @@
 //! A client in process, which calls the service directly.
 
+use std::num::NonZeroU32;
+
 use caretaker_apiserver::{ApiServer, ApiService, ResponseBody, UserIdentity};
 use caretaker_machinery::clock::{Clock, REAL_TIME};
 use caretaker_machinery::rng::Rng;
@@ -24,7 +26,12 @@ pub(crate) struct Watch {
 
 impl World {
     pub(crate) fn new(seed: u64) -> Self {
-        let clock = Clock::driven(START.parse().unwrap(), REAL_TIME);
+        Self::at_speed(seed, REAL_TIME)
+    }
+
+    /// A server whose clock runs `speed` times as fast as tokio's time.
+    pub(crate) fn at_speed(seed: u64, speed: NonZeroU32) -> Self {
+        let clock = Clock::driven(START.parse().unwrap(), speed);
         let server = ApiServer::ephemeral(clock.clone(), Rng::seeded(seed));
         Self {
             clock,

@@ -1,5 +1,6 @@
 //! Tests of the background tasks.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use jiff::SignedDuration;
@@ -218,23 +219,33 @@ async fn object_with_finalizer_holds_its_definition() {
 #[tokio::test(start_paused = true)]
 async fn events_expire_an_hour_after_their_last_write() {
     let world = World::new(1);
+    let event = mk_event(&world).await;
+    tokio::time::sleep(Duration::from_mins(40)).await;
+    world.must("PATCH", &event, json!({"message": "n"})).await;
+    tokio::time::sleep(Duration::from_mins(59)).await;
+    assert_eq!(world.call("GET", &event, Value::Null).await.0, 200);
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    world.until_gone(&event).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_outlive_days_of_a_clock_that_jumps_or_runs_fast() {
+    for speed in [1, 600] {
+        let speed = NonZeroU32::new(speed).unwrap();
+        let world = World::at_speed(1, speed);
+        let event = mk_event(&world).await;
+        world.clock.jump(SignedDuration::from_hours(48)).unwrap();
+        tokio::time::sleep(Duration::from_mins(59)).await;
+        assert_eq!(world.call("GET", &event, Value::Null).await.0, 200);
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        world.until_gone(&event).await;
+    }
+}
+
+/// Creates an Event, and returns its path.
+async fn mk_event(world: &World) -> String {
     let path = "/api/v1/namespaces/default/events";
-    world
-        .must(
-            "POST",
-            path,
-            json!({"metadata": {"name": "e"}, "message": "m"}),
-        )
-        .await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    world.clock.jump(SignedDuration::from_mins(40)).unwrap();
-    world
-        .must("PATCH", &format!("{path}/e"), json!({"message": "n"}))
-        .await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    world.clock.jump(SignedDuration::from_mins(40)).unwrap();
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    world.must("GET", &format!("{path}/e"), Value::Null).await;
-    world.clock.jump(SignedDuration::from_mins(21)).unwrap();
-    world.until_gone(&format!("{path}/e")).await;
+    let event = json!({"metadata": {"name": "e"}, "message": "m"});
+    world.must("POST", path, event).await;
+    format!("{path}/e")
 }
