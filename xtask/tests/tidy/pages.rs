@@ -46,8 +46,14 @@ pub(crate) fn deviations(files: &[File]) -> Vec<Finding> {
                 .finding(1, "write this page: every deviation is listed in it"),
         ];
     };
-    let listed: BTreeMap<&str, usize> = page.first_column().collect();
     let mut findings = Vec::new();
+    let mut listed: BTreeMap<&str, usize> = BTreeMap::new();
+    for (name, line) in page.first_column() {
+        if let Some(first) = listed.insert(name, line) {
+            let advice = format!("line {first} has a row for `{name}` already: keep one of them");
+            findings.push(page.finding(line, advice));
+        }
+    }
     let mut marked = BTreeSet::new();
     for file in files.iter().filter(|file| file.path.ends_with(".rs")) {
         for (number, line) in file.lines() {
@@ -119,7 +125,7 @@ mod tests {
     fn deviations_in_code_and_on_the_page_have_to_agree() {
         let page = (
             DEVIATIONS_PAGE,
-            "| name | why |\n|---|---|\n| `known` | a |\n| `gone` | b |",
+            "| name | why |\n|---|---|\n| `known` | a |\n| `gone` | b |\n| `known` | c |",
         );
         let code = format!(
             "//! {MARK}(known): why\n// {MARK}(new): why\n// {MARK}: why\nconst {MARK}S: u8 = 1;"
@@ -129,6 +135,7 @@ mod tests {
             deviations,
             &files,
             &[
+                "docs/deviations.md:5",
                 "crates/a/src/b.rs:2",
                 "crates/a/src/b.rs:3",
                 "docs/deviations.md:4",
