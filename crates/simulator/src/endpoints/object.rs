@@ -53,7 +53,7 @@ impl Actor for EndpointsActor {
             Some(known) if known.is_deleting() => rest("the Endpoints are being deleted"),
             Some(known) => update(known, wanted, subsets, is_cut),
             None if service.is_deleting() => rest("the Service is being deleted"),
-            None => create(cache, service, wanted, subsets, is_cut),
+            None => create(cache, service, &wanted, subsets, is_cut),
         }
     }
 
@@ -193,7 +193,7 @@ fn cut(mut subsets: Vec<Value>) -> (Vec<Value>, bool) {
 fn create(
     cache: &ObjectCache,
     service: &ObjectSnapshot,
-    labels: Map<String, Value>,
+    labels: &Map<String, Value>,
     subsets: Vec<Value>,
     is_cut: bool,
 ) -> ActorDecision {

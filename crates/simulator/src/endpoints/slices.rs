@@ -70,7 +70,7 @@ impl Actor for EndpointSlicesActor {
         let wanted = slice_labels(service);
         if let (Some(content), false) = (changes.create.first(), service.is_deleting()) {
             let name = free_name(cache, service, SLICES);
-            let slice = (name.as_str(), content.to_json(wanted));
+            let slice = (name.as_str(), content.to_json(&wanted));
             return make(cache, service, SLICES, slice, "a slice is missing");
         }
         let update = changes
@@ -108,7 +108,7 @@ impl Actor for EndpointSlicesActor {
 // === impl SliceContent ===
 
 impl SliceContent {
-    fn to_json(&self, labels: Map<String, Value>) -> Value {
+    fn to_json(&self, labels: &Map<String, Value>) -> Value {
         let ports: Vec<Value> = self.ports.iter().map(ServedPort::to_json).collect();
         json!({"metadata": {"labels": labels}, "addressType": self.family, "ports": ports,
             "endpoints": self.endpoints})
@@ -116,7 +116,7 @@ impl SliceContent {
 
     /// The patch that gives a slice this content and these labels; `None` if it has them.
     fn patch(&self, slice: &ObjectSnapshot, labels: &Map<String, Value>) -> Option<ApiCall> {
-        let wanted = self.to_json(labels.clone());
+        let wanted = self.to_json(labels);
         let mut patch = Map::new();
         let labels = &wanted["metadata"]["labels"];
         if let Some(labels) = difference(slice.at("/metadata/labels"), labels) {
