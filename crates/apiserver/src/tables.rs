@@ -11,6 +11,7 @@ mod events;
 mod nodes;
 mod path;
 mod pods;
+mod policies;
 mod services;
 mod volumes;
 mod workloads;

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::cells::NONE;
 use super::columns::CellSource::{Age, At, CreatedAt, Name, NameOf, Number, Of, Text};
 use super::columns::{CellSource, TableColumn};
-use super::{events, nodes, pods, services, volumes, workloads};
+use super::{events, nodes, pods, policies, services, volumes, workloads};
 use crate::kinds::ServedKind;
 
 const UNKNOWN: &str = "<unknown>";
@@ -32,7 +32,7 @@ pub(super) fn conditions(kind: &ServedKind, tree: &Value) -> Option<Value> {
 }
 
 /// Group, plural and columns of the kinds that show more than name and age.
-const KINDS: [(&str, &str, &[TableColumn]); 26] = [
+const KINDS: [(&str, &str, &[TableColumn]); 39] = [
     ("", "configmaps", CONFIG_MAPS),
     ("", "endpoints", ENDPOINTS),
     ("", "events", EVENTS),
@@ -43,8 +43,19 @@ const KINDS: [(&str, &str, &[TableColumn]); 26] = [
     ("", "persistentvolumes", VOLUMES),
     ("", "pods", PODS),
     ("", "replicationcontrollers", REPLICATION_CONTROLLERS),
+    ("", "resourcequotas", QUOTAS),
     ("", "secrets", SECRETS),
     ("", "services", SERVICES),
+    (
+        "admissionregistration.k8s.io",
+        "mutatingwebhookconfigurations",
+        WEBHOOKS,
+    ),
+    (
+        "admissionregistration.k8s.io",
+        "validatingwebhookconfigurations",
+        WEBHOOKS,
+    ),
     (
         "apiextensions.k8s.io",
         "customresourcedefinitions",
@@ -54,15 +65,29 @@ const KINDS: [(&str, &str, &[TableColumn]); 26] = [
     ("apps", "deployments", DEPLOYMENTS),
     ("apps", "replicasets", REPLICA_SETS),
     ("apps", "statefulsets", STATEFUL_SETS),
+    ("autoscaling", "horizontalpodautoscalers", AUTOSCALERS),
     ("batch", "cronjobs", CRON_JOBS),
     ("batch", "jobs", JOBS),
+    (
+        "certificates.k8s.io",
+        "certificatesigningrequests",
+        CERTIFICATE_REQUESTS,
+    ),
     ("coordination.k8s.io", "leases", LEASES),
+    ("discovery.k8s.io", "endpointslices", ENDPOINT_SLICES),
     ("events.k8s.io", "events", EVENTS),
+    ("networking.k8s.io", "ingressclasses", INGRESS_CLASSES),
+    ("networking.k8s.io", "ingresses", INGRESSES),
+    ("networking.k8s.io", "networkpolicies", NETWORK_POLICIES),
+    ("node.k8s.io", "runtimeclasses", RUNTIME_CLASSES),
+    ("policy", "poddisruptionbudgets", BUDGETS),
+    ("rbac.authorization.k8s.io", "clusterrolebindings", BINDINGS),
     (
         "rbac.authorization.k8s.io",
         "clusterroles",
         NAME_AND_CREATION,
     ),
+    ("rbac.authorization.k8s.io", "rolebindings", BINDINGS),
     ("rbac.authorization.k8s.io", "roles", NAME_AND_CREATION),
     ("scheduling.k8s.io", "priorityclasses", PRIORITY_CLASSES),
     ("storage.k8s.io", "csistoragecapacities", NAME_AND_CREATION),
@@ -300,6 +325,96 @@ const STORAGE_CLASSES: &[TableColumn] = &[
         "AllowVolumeExpansion",
         Of(|class| (class["allowVolumeExpansion"] == true).into()),
     ),
+    AGE,
+];
+
+const BINDINGS: &[TableColumn] = &[
+    NAME,
+    text("Role", Of(policies::role)),
+    AGE,
+    wide("Users", Of(policies::users)),
+    wide("Groups", Of(policies::groups)),
+    wide("ServiceAccounts", Of(policies::accounts)),
+];
+
+const INGRESSES: &[TableColumn] = &[
+    NAME,
+    text("Class", Text("/spec/ingressClassName", NONE)),
+    text("Hosts", Of(policies::hosts)),
+    text("Address", Of(policies::addresses)),
+    text("Ports", Of(policies::ingress_ports)),
+    AGE,
+];
+
+const INGRESS_CLASSES: &[TableColumn] = &[
+    text("Name", NameOf(services::class_name)),
+    text("Controller", Text("/spec/controller", "")),
+    text("Parameters", Of(services::class_parameters)),
+    AGE,
+];
+
+const NETWORK_POLICIES: &[TableColumn] = &[
+    NAME,
+    text(
+        "Pod-Selector",
+        Of(|policy| workloads::selected(&policy["spec"]["podSelector"])),
+    ),
+    AGE,
+];
+
+const RUNTIME_CLASSES: &[TableColumn] = &[NAME, text("Handler", Text("/handler", "")), AGE];
+
+const BUDGETS: &[TableColumn] = &[
+    NAME,
+    text(
+        "Min Available",
+        Of(|budget| policies::share(budget, "minAvailable")),
+    ),
+    text(
+        "Max Unavailable",
+        Of(|budget| policies::share(budget, "maxUnavailable")),
+    ),
+    number("Allowed Disruptions", Number("/status/disruptionsAllowed")),
+    AGE,
+];
+
+const QUOTAS: &[TableColumn] = &[
+    NAME,
+    text("Request", Of(|quota| policies::amounts(quota, false))),
+    text("Limit", Of(|quota| policies::amounts(quota, true))),
+    AGE,
+];
+
+const AUTOSCALERS: &[TableColumn] = &[
+    NAME,
+    text("Reference", Of(policies::reference)),
+    text("Targets", Of(policies::metrics)),
+    text("MinPods", Of(policies::fewest)),
+    text("MaxPods", Number("/spec/maxReplicas")),
+    text("Replicas", Number("/status/currentReplicas")),
+    AGE,
+];
+
+const CERTIFICATE_REQUESTS: &[TableColumn] = &[
+    NAME,
+    AGE,
+    text("SignerName", Text("/spec/signerName", NONE)),
+    text("Requestor", Text("/spec/username", "")),
+    text("RequestedDuration", Of(policies::requested_duration)),
+    text("Condition", Of(policies::decision)),
+];
+
+const ENDPOINT_SLICES: &[TableColumn] = &[
+    NAME,
+    text("AddressType", Text("/addressType", "")),
+    text("Ports", Of(policies::slice_ports)),
+    text("Endpoints", Of(policies::slice_endpoints)),
+    AGE,
+];
+
+const WEBHOOKS: &[TableColumn] = &[
+    NAME,
+    number("Webhooks", Of(|of| policies::count(of, "webhooks"))),
     AGE,
 ];
 

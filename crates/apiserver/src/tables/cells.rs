@@ -100,7 +100,7 @@ pub(super) fn of_type(name: &str, value: &Value, now: Timestamp) -> Value {
 }
 
 /// A duration with two or three significant digits. Tolerates a client clock that is ahead by a second.
-fn human(seconds: i64) -> String {
+pub(super) fn human(seconds: i64) -> String {
     if seconds < 0 {
         return if seconds < -1 { "<invalid>" } else { "0s" }.into();
     }

@@ -1,4 +1,4 @@
-//! Cells of Services and Endpoints. Mirrors the printer of kube-apiserver 1.36.
+//! Cells of Services, Endpoints and IngressClasses. Mirrors the printer of kube-apiserver 1.36.
 
 use serde_json::Value;
 
@@ -6,6 +6,9 @@ use super::cells::{self, items, labels, text};
 
 /// Most endpoints that are listed; the rest is counted.
 const ENDPOINTS_MAX: usize = 3;
+
+/// The annotation of the default IngressClass.
+const DEFAULT_CLASS: &str = "ingressclass.kubernetes.io/is-default-class";
 
 /// The selector of a Service or a ReplicationController.
 pub(super) fn selector(of: &Value) -> Value {
@@ -32,8 +35,8 @@ pub(super) fn external(service: &Value) -> Value {
     }
 }
 
-/// Addresses and names of load balancers without duplicates.
-fn balancers(service: &Value) -> Vec<&str> {
+/// Addresses and names of load balancers of a Service or an Ingress, without duplicates.
+pub(super) fn balancers(service: &Value) -> Vec<&str> {
     let ingress = items(&service["status"]["loadBalancer"]["ingress"]);
     let mut all: Vec<&str> = ingress
         .map(|ingress| match text(&ingress["ip"]) {
@@ -58,6 +61,26 @@ pub(super) fn ports(service: &Value) -> Value {
     };
     let ports: Vec<String> = items(&service["spec"]["ports"]).map(port).collect();
     cells::joined(&ports).into()
+}
+
+/// The name of an IngressClass, and whether it is the default.
+pub(super) fn class_name(class: &Value) -> Value {
+    let name = text(&class["metadata"]["name"]);
+    match class["metadata"]["annotations"][DEFAULT_CLASS] == "true" {
+        true => format!("{name} (default)").into(),
+        false => name.into(),
+    }
+}
+
+/// The object with the parameters of an IngressClass.
+pub(super) fn class_parameters(class: &Value) -> Value {
+    let parameters = &class["spec"]["parameters"];
+    let (kind, name) = (text(&parameters["kind"]), text(&parameters["name"]));
+    match (parameters, text(&parameters["apiGroup"])) {
+        (Value::Null, _) => cells::NONE.into(),
+        (_, "") => format!("{kind}/{name}").into(),
+        (_, group) => format!("{kind}.{group}/{name}").into(),
+    }
 }
 
 /// The first addresses of Endpoints, and the number of further ones.
@@ -127,6 +150,28 @@ mod tests {
         ];
         for (service, text) in cases {
             assert_eq!(external(&service), text, "{service}");
+        }
+    }
+
+    #[test]
+    fn ingress_classes_name_their_parameters() {
+        let cases = [
+            (json!({"metadata": {"name": "a"}}), "a", "<none>"),
+            (
+                json!({"metadata": {"name": "a", "annotations": {"ingressclass.kubernetes.io/is-default-class": "true"}},
+                    "spec": {"parameters": {"kind": "K", "name": "n"}}}),
+                "a (default)",
+                "K/n",
+            ),
+            (
+                json!({"metadata": {"name": "b"}, "spec": {"parameters": {"apiGroup": "g", "kind": "K", "name": "n"}}}),
+                "b",
+                "K.g/n",
+            ),
+        ];
+        for (class, name, parameters) in cases {
+            assert_eq!(class_name(&class), name);
+            assert_eq!(class_parameters(&class), parameters);
         }
     }
 

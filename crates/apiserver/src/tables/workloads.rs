@@ -93,17 +93,21 @@ pub(super) fn node_selector(workload: &Value) -> Value {
 
 /// The selector of a workload as text.
 pub(super) fn selector(workload: &Value) -> Value {
-    cells::joined(&requirements(workload)).into()
+    selected(&workload["spec"]["selector"])
+}
+
+/// A selector with its requirements sorted by key.
+pub(super) fn selected(selector: &Value) -> Value {
+    cells::joined(&requirements(selector)).into()
 }
 
 /// The same, but empty for an empty selector.
 pub(super) fn plain_selector(workload: &Value) -> Value {
-    requirements(workload).join(",").into()
+    requirements(&workload["spec"]["selector"]).join(",").into()
 }
 
 /// The requirements of a selector, sorted by key.
-fn requirements(workload: &Value) -> Vec<String> {
-    let selector = &workload["spec"]["selector"];
+fn requirements(selector: &Value) -> Vec<String> {
     let equal = selector["matchLabels"].as_object().into_iter().flatten();
     let equal = equal.map(|(key, value)| (key.as_str(), format!("{key}={}", text(value))));
     let others = items(&selector["matchExpressions"]).map(|wanted| {
