@@ -9,7 +9,10 @@ use xtask::bench::{
     BenchRun, CRON_WORKERS, GC_WORKERS, GcWorkload, LISTED, LimitMode, OBJECTS_IN_MEMORY,
     REQUEST_BUDGET, TTL_WORKERS,
 };
-use xtask::conformance::{ApiRequest, RandomSchemas, RandomScripts, RestoreRequest, SuiteRequest};
+use xtask::conformance::{
+    ApiRequest, RandomSchemas, RandomScripts, RestoreRequest,
+    SuiteRequest,
+};
 use xtask::faults::FaultsRequest;
 use xtask::probe::ProbeRequest;
 use xtask::real::{Identity, Options, Role};
@@ -145,6 +148,8 @@ pub(crate) enum Conformance {
     GcRandom(RandomScripts),
     /// Restores of etcd from a snapshot, with raised revisions and without, while `caretaker run` keeps running
     Restore(RestoreRequest),
+    /// Upstream's samples of the built-in kinds: protobuf to JSON and back, byte for byte
+    Protobuf,
     /// Random schemas and objects on the embedded and on a real server: the same verdicts and the same objects
     Schema(RandomSchemas),
 }

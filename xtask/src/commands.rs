@@ -169,6 +169,10 @@ fn conformance(command: Conformance, out: &mut impl Write) -> Result<()> {
             let report = conformance::restore(&request)?;
             return print(&report, report.failed(), "cases failed", out);
         }
+        Conformance::Protobuf => {
+            let report = conformance::protobuf()?;
+            return print(&report, report.failed(), "samples differ", out);
+        }
         Conformance::Schema(schemas) => {
             let report = conformance::schema(&schemas)?;
             let failure = "schemas are not answered alike";

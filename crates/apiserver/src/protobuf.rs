@@ -14,6 +14,9 @@ use crate::store::StoredObject;
 use crate::strategy::convert;
 use crate::types::{named, served, types};
 
+/// Why [`decode`] refuses an object of a kind that has no row in `types.txt`.
+pub const NOT_BUILT_IN: &str = "is no built-in kind";
+
 /// A body whose envelope, or the message in it, cannot be decoded.
 #[derive(Debug)]
 pub(crate) enum ProtobufFault {
@@ -130,7 +133,7 @@ pub fn decode(bytes: &[u8]) -> Result<Value, ProtoError> {
     } = ProtoEnvelope::open(bytes)?;
     let unknown = || ProtoError::Value {
         field: kind.to_owned(),
-        why: "is no built-in kind".to_owned(),
+        why: NOT_BUILT_IN.to_owned(),
     };
     let mut tree = match (named(api_version, kind), kind.strip_suffix("List")) {
         (Some(of), _) => proto::decode(types(), of, raw)?,

@@ -11,6 +11,7 @@
 //! - [`ownership`]: random ownership scripts and the model of their ends; [`chaos`]: the same under faults.
 //! - [`faults`]: random ownership with real processes behind a faulty proxy, and its own model.
 //! - [`schemas`]: random schemas and objects for two servers.
+//! - [`samples`]: upstream's samples of objects in JSON and in protobuf.
 //! - [`load`]: load drivers for benchmarks.
 
 pub mod case;
@@ -26,6 +27,7 @@ pub mod load;
 pub mod normalise;
 pub mod objects;
 pub mod ownership;
+pub mod samples;
 pub mod schemas;
 pub mod session;
 pub mod suites;

@@ -4,7 +4,8 @@
 //! that the output is complete. `suites api --record` freezes the transcripts of the real server for `cargo test`, and
 //! `suites compare` reads the output of two runs of `suites api`. The other suites run with the controllers of their
 //! command line. `suites schema` sends random schemas and objects to two servers and prints their disagreements.
-//! `suites gc-random` runs random ownership scripts and prints what was left of each.
+//! `suites gc-random` runs random ownership scripts and prints what was left of each. `suites protobuf` compares upstream's
+//! samples of objects with our encoding.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -19,6 +20,7 @@ use caretaker_testbed::environment::Environment;
 use caretaker_testbed::ownership::model::{self, ExpectedEnd, ModelScope, ObjectEnd};
 use caretaker_testbed::ownership::run::ScriptRunner;
 use caretaker_testbed::ownership::{OwnershipScript, ScriptShape};
+use caretaker_testbed::samples::{self, SampleOutcome};
 use caretaker_testbed::schemas::SchemaCase;
 use caretaker_testbed::suites::{CaseSuite, CaseTheme, api, cron, gc, podgc, ttl, workloads};
 use caretaker_testbed::target::Target;
@@ -54,6 +56,8 @@ enum SuitesCommand {
     GcRandom(RandomArgs),
     /// Random schemas and objects, on the embedded server and on another one
     Schema(SchemaArgs),
+    /// Upstream's samples of objects, in JSON and in protobuf
+    Protobuf(SampleArgs),
     /// Compare two outputs of the same suite
     Compare(CompareArgs),
 }
@@ -130,6 +134,13 @@ struct SchemaArgs {
 }
 
 #[derive(Args)]
+struct SampleArgs {
+    /// Directories of samples
+    #[arg(required = true)]
+    directories: Vec<PathBuf>,
+}
+
+#[derive(Args)]
 struct CompareArgs {
     /// The output of the real server's run
     real: PathBuf,
@@ -173,6 +184,10 @@ fn main() -> anyhow::Result<ExitCode> {
         }
         SuitesCommand::Schema(schemas) => {
             runtime(false)?.block_on(schemas.run())?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        SuitesCommand::Protobuf(samples) => {
+            samples.run()?;
             return Ok(ExitCode::SUCCESS);
         }
         SuitesCommand::Compare(compare) => return compare.run(),
@@ -457,6 +472,30 @@ async fn compared(case: SchemaCase, real: &Target) -> Value {
         line["lengths"] = json!([real.len(), ours.len()]);
     }
     line
+}
+
+// === impl SampleArgs ===
+
+impl SampleArgs {
+    /// Prints a line for each sample, then their number.
+    fn run(&self) -> anyhow::Result<()> {
+        let mut count = 0;
+        for directory in &self.directories {
+            let reports = samples::compare_directory(directory);
+            for report in reports.with_context(|| directory.display().to_string())? {
+                let (served, different) = match report.outcome {
+                    SampleOutcome::Equal => (true, None),
+                    SampleOutcome::NotServed => (false, None),
+                    SampleOutcome::Different(place) => (true, Some(place)),
+                };
+                let line = json!({"name": report.name, "served": served, "different": different});
+                writeln!(std::io::stdout().lock(), "{line}")?;
+                count += 1;
+            }
+        }
+        writeln!(std::io::stdout().lock(), "{}", json!({"samples": count}))?;
+        Ok(())
+    }
 }
 
 // === impl CompareArgs ===
