@@ -169,6 +169,11 @@ fn conformance(command: Conformance, out: &mut impl Write) -> Result<()> {
             let report = conformance::restore(&request)?;
             return print(&report, report.failed(), "cases failed", out);
         }
+        Conformance::Kubectl(request) => {
+            let report = conformance::kubectl(&request)?;
+            let failure = "cases are not as xtask/data/kubectl/allowed.txt says";
+            return print(&report, report.failed(), failure, out);
+        }
         Conformance::Protobuf => {
             let report = conformance::protobuf()?;
             return print(&report, report.failed(), "samples differ", out);

@@ -5,6 +5,7 @@
 //! request only, and always from the real server. The suites with controllers, whose cases state their own expectations,
 //! are in `suite`.
 
+mod kubectl;
 mod protobuf;
 mod random;
 mod restore;
@@ -26,6 +27,7 @@ use serde_json::Value;
 use crate::cargo::{Binary, Running, workspace};
 use crate::real::{Identity, Instance, Options};
 
+pub use kubectl::{KubectlReport, KubectlRequest, kubectl};
 pub use protobuf::{ProtobufReport, protobuf};
 pub use random::{RandomReport, RandomScripts, gc_random};
 pub use restore::{RestoreReport, RestoreRequest, restore};

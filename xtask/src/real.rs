@@ -10,6 +10,7 @@ pub mod build;
 mod certs;
 mod instances;
 mod processes;
+mod programs;
 mod servers;
 
 use std::fs;
@@ -31,6 +32,7 @@ pub use certs::Identity;
 pub use instances::{InstanceCondition, InstanceStatus, OracleHome};
 pub use processes::ProcessId;
 pub(crate) use processes::{POLL, StartOutcome, log_contains, spawn_logged, wait_ready};
+pub(crate) use programs::KUBECTL;
 pub use servers::{Options, Role};
 
 /// Attempts to start a program, each with other ports, when another process takes one first.

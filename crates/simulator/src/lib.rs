@@ -35,8 +35,7 @@ use crate::actor::{Actor, ActorController};
 
 /// Starts all actors as controllers.
 pub fn start(manager: &mut ControllerManager) {
-    start_one(manager, node::NodeActor::default);
-    start_one(manager, || pod::PodActor);
+    start_nodes(manager);
     start_one(manager, || replicaset::ReplicaSetActor);
     start_one(manager, || deployment::DeploymentActor);
     start_one(manager, || job::JobActor);
@@ -45,6 +44,12 @@ pub fn start(manager: &mut ControllerManager) {
     start_one(manager, || endpoints::slices::EndpointSlicesActor);
     start_one(manager, || disruption::DisruptionActor);
     start_one(manager, || quota::QuotaActor);
+}
+
+/// Starts the actors of Nodes and Pods only, for a server whose workloads have other controllers.
+pub fn start_nodes(manager: &mut ControllerManager) {
+    start_one(manager, node::NodeActor::default);
+    start_one(manager, || pod::PodActor);
 }
 
 fn start_one<A: Actor>(manager: &mut ControllerManager, make: impl Fn() -> A + Send + 'static) {

@@ -156,17 +156,40 @@ impl Target {
     /// Starts simulated Nodes and workloads beside the server, with the kinds of Volcano installed.
     pub async fn actors(&self) -> anyhow::Result<InProcessControllers> {
         volcano::install(&self.client).await?;
-        let clock = match self.clock() {
-            Some(clock) => clock.clone(),
-            None => Clock::driven(date(&self.client).await?, REAL_TIME),
-        };
+        self.start_actors(EventSink::none(), caretaker_simulator::start)
+            .await
+    }
+
+    /// Starts simulated Nodes and Pods beside a server whose workloads have other controllers, with their Events.
+    pub async fn nodes(&self) -> anyhow::Result<InProcessControllers> {
+        let (clock, metrics) = (self.time().await?, ControllerMetrics::new());
+        let (events, recorder) = EventSink::new(self.client.clone(), clock, metrics);
+        tokio::spawn(recorder.run());
+        self.start_actors(events, caretaker_simulator::start_nodes)
+            .await
+    }
+
+    async fn start_actors(
+        &self,
+        events: EventSink,
+        start: fn(&mut ControllerManager),
+    ) -> anyhow::Result<InProcessControllers> {
+        let clock = self.time().await?;
         let metrics = ControllerMetrics::new();
-        let (mut manager, evidence) = self.manager(&clock, EventSink::none(), &metrics);
-        caretaker_simulator::start(&mut manager);
+        let (mut manager, evidence) = self.manager(&clock, events, &metrics);
+        start(&mut manager);
         Ok(InProcessControllers {
             _manager: manager,
             evidence,
             metrics,
+        })
+    }
+
+    /// The embedded server's clock, or one with the time of a real server.
+    async fn time(&self) -> anyhow::Result<Clock> {
+        Ok(match self.clock() {
+            Some(clock) => clock.clone(),
+            None => Clock::driven(date(&self.client).await?, REAL_TIME),
         })
     }
 

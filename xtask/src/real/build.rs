@@ -42,7 +42,7 @@ const VERSION_PACKAGES: [&str; 2] = [
     "k8s.io/client-go/pkg/version",
 ];
 /// Begins the name of a directory of an unfinished build.
-const SCRATCH_PREFIX: &str = "building-";
+pub(super) const SCRATCH_PREFIX: &str = "building-";
 
 /// The built programs of the control plane.
 #[derive(Debug)]
@@ -113,7 +113,7 @@ pub fn ensure(home: &OracleHome) -> Result<OraclePrograms> {
 }
 
 /// Makes a directory and locks it until the returned file is dropped. Waits while another command holds the lock.
-fn lock(dir: &Path) -> Result<File> {
+pub(super) fn lock(dir: &Path) -> Result<File> {
     create_private_dir(dir)?;
     let file = File::open(dir).with_context(|| format!("cannot open {}", dir.display()))?;
     let mut is_waiting = false;
@@ -141,7 +141,7 @@ fn build(home: &Path, place: &Path) -> Result<()> {
     let (out, temp) = (scratch.path().join("bin"), scratch.path().join("tmp"));
     create_private_dir(&out)?;
     create_private_dir(&temp)?;
-    compile(&out, &temp)?;
+    compile(module_dir(), &PACKAGES, &out, &temp)?;
     let etcd = out.join(ETCD_BUILT_AS);
     fs::rename(&etcd, out.join(Role::Etcd.program()))
         .with_context(|| format!("go built no {}", etcd.display()))?;
@@ -152,7 +152,7 @@ fn build(home: &Path, place: &Path) -> Result<()> {
 }
 
 /// Removes the directories of builds that were killed. The caller holds the lock.
-fn clear_killed(home: &Path) -> Result<()> {
+pub(super) fn clear_killed(home: &Path) -> Result<()> {
     let entries = home
         .read_dir()
         .with_context(|| format!("cannot read {}", home.display()))?;
@@ -166,15 +166,16 @@ fn clear_killed(home: &Path) -> Result<()> {
     Ok(())
 }
 
-fn compile(out: &Path, temp: &Path) -> Result<()> {
+/// Compiles packages of the module in `module` into the directory `out`.
+pub(super) fn compile(module: &Path, packages: &[&str], out: &Path, temp: &Path) -> Result<()> {
     let flags = ["-trimpath", "-mod=readonly", "-ldflags", &linker_flags()];
     let mut command = Command::new("go");
     command
         .arg("build")
         .args(flags)
         .arg(format!("-o={}/", out.display()))
-        .args(PACKAGES)
-        .current_dir(module_dir())
+        .args(packages)
+        .current_dir(module)
         .env("CGO_ENABLED", "0")
         .env("GOWORK", "off")
         .env("GOTMPDIR", temp)
@@ -191,7 +192,7 @@ fn compile(out: &Path, temp: &Path) -> Result<()> {
 }
 
 /// The version of the `go` on the PATH. Go itself refuses a module that needs a newer version.
-fn check_go() -> Result<String> {
+pub(super) fn check_go() -> Result<String> {
     let version = run_go(&["env".to_owned(), "GOVERSION".to_owned()])?;
     Ok(version.trim().to_owned())
 }
@@ -237,7 +238,7 @@ fn required_version(module: &str) -> &'static str {
         .expect("go.mod requires the module; a test reads it")
 }
 
-fn linker_flags() -> String {
+pub(super) fn linker_flags() -> String {
     let version = kubernetes_version();
     let mut parts = version.trim_start_matches('v').split('.');
     let (major, minor) = (parts.next().unwrap_or("0"), parts.next().unwrap_or("0"));
@@ -267,13 +268,13 @@ fn key() -> String {
 }
 
 /// The 64-bit FNV-1a hash: a cache key of our own files needs no protection from attacks.
-fn fnv1a(bytes: &[u8]) -> u64 {
+pub(super) fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
-fn module_dir() -> &'static Path {
+pub(super) fn module_dir() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/real"))
 }
 

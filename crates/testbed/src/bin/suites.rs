@@ -56,6 +56,8 @@ enum SuitesCommand {
     GcRandom(RandomArgs),
     /// Random schemas and objects, on the embedded server and on another one
     Schema(SchemaArgs),
+    /// Simulated Nodes and Pods on a server, until this process is ended
+    Nodes(ServerArgs),
     /// Upstream's samples of objects, in JSON and in protobuf
     Protobuf(SampleArgs),
     /// Compare two outputs of the same suite
@@ -134,6 +136,13 @@ struct SchemaArgs {
 }
 
 #[derive(Args)]
+struct ServerArgs {
+    /// The server: the current context of this kubeconfig
+    #[arg(long)]
+    kubeconfig: PathBuf,
+}
+
+#[derive(Args)]
 struct SampleArgs {
     /// Directories of samples
     #[arg(required = true)]
@@ -184,6 +193,10 @@ fn main() -> anyhow::Result<ExitCode> {
         }
         SuitesCommand::Schema(schemas) => {
             runtime(false)?.block_on(schemas.run())?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        SuitesCommand::Nodes(nodes) => {
+            runtime(false)?.block_on(nodes.run())?;
             return Ok(ExitCode::SUCCESS);
         }
         SuitesCommand::Protobuf(samples) => {
@@ -472,6 +485,17 @@ async fn compared(case: SchemaCase, real: &Target) -> Value {
         line["lengths"] = json!([real.len(), ours.len()]);
     }
     line
+}
+
+// === impl ServerArgs ===
+
+impl ServerArgs {
+    /// Runs the actors, whose parent ends them with this process.
+    async fn run(&self) -> anyhow::Result<()> {
+        let target = Target::real(&self.kubeconfig).await?;
+        let _actors = target.nodes().await?;
+        std::future::pending().await
+    }
 }
 
 // === impl SampleArgs ===

@@ -1,0 +1,92 @@
+//! Go programs that suites run as clients: kubectl.
+//!
+//! Each has a module of its own below `xtask/real`, so that a change of its versions does not rebuild the oracle. It is
+//! built once into the oracle's directory, under a name that differs when its module or its source does.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+
+use super::build::{
+    SCRATCH_PREFIX, check_go, clear_killed, compile, fnv1a, linker_flags, lock, module_dir,
+};
+use super::instances::{OracleHome, create_private_dir};
+
+/// kubectl in the oracle's version.
+pub(crate) const KUBECTL: GoProgram = GoProgram {
+    name: "kubectl",
+    package: "k8s.io/kubernetes/cmd/kubectl",
+    sources: &[
+        include_str!("../../real/kubectl/go.mod"),
+        include_str!("../../real/kubectl/go.sum"),
+    ],
+};
+
+/// A program that a suite runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GoProgram {
+    /// The name of its module's directory, and of the file that Go builds.
+    name: &'static str,
+    package: &'static str,
+    /// Everything that decides what is built: module and source files.
+    sources: &'static [&'static str],
+}
+
+// === impl GoProgram ===
+
+impl GoProgram {
+    /// The path of the program, which is built first where it is missing.
+    pub(crate) fn ensure(&self) -> Result<PathBuf> {
+        let home = OracleHome::from_env()?;
+        let place = home.path().join(self.key());
+        let program = place.join(self.name);
+        if program.is_file() {
+            return Ok(program);
+        }
+        let go = check_go()?;
+        let _lock = lock(home.path())?;
+        if program.is_file() {
+            return Ok(program);
+        }
+        eprintln!("building {} with {go}; this takes some minutes", self.name);
+        clear_killed(home.path())?;
+        let scratch = tempfile::Builder::new()
+            .prefix(SCRATCH_PREFIX)
+            .tempdir_in(home.path());
+        let scratch = scratch.context("cannot make a directory for the build")?;
+        let (out, temp) = (scratch.path().join("bin"), scratch.path().join("tmp"));
+        create_private_dir(&out)?;
+        create_private_dir(&temp)?;
+        compile(&module_dir().join(self.name), &[self.package], &out, &temp)?;
+        fs::rename(&out, &place).with_context(|| format!("cannot make {}", place.display()))?;
+        Ok(program)
+    }
+
+    fn key(&self) -> String {
+        let text = self.sources.concat() + &linker_flags();
+        format!("{}-{:016x}", self.name, fnv1a(text.as_bytes()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::build::kubernetes_version;
+    use super::*;
+
+    #[test]
+    fn kubectl_has_the_version_of_the_oracle() {
+        let required = format!("require k8s.io/kubernetes {}\n", kubernetes_version());
+        assert!(KUBECTL.sources[0].contains(&required), "{required}");
+    }
+
+    #[test]
+    fn a_change_of_the_sources_changes_the_place() {
+        let other = GoProgram {
+            sources: &["other"],
+            ..KUBECTL
+        };
+        assert_ne!(KUBECTL.key(), other.key());
+        assert!(KUBECTL.key().starts_with("kubectl-"));
+    }
+}
