@@ -10,7 +10,7 @@ use xtask::bench::{
     REQUEST_BUDGET, TTL_WORKERS,
 };
 use xtask::conformance::{
-    ApiRequest, KubectlRequest, RandomSchemas, RandomScripts, RestoreRequest,
+    ApiRequest, InteropRequest, KubectlRequest, RandomSchemas, RandomScripts, RestoreRequest,
     SuiteRequest,
 };
 use xtask::faults::FaultsRequest;
@@ -148,6 +148,8 @@ pub(crate) enum Conformance {
     GcRandom(RandomScripts),
     /// Restores of etcd from a snapshot, with raised revisions and without, while `caretaker run` keeps running
     Restore(RestoreRequest),
+    /// Clients that others wrote, with `caretaker up`: Go controllers, client-go, controller-runtime, helm, Python, kopf, JavaScript, Rust
+    Interop(InteropRequest),
     /// Command lines of kubectl on `caretaker up` and on a real server with the same controllers: the same output
     Kubectl(KubectlRequest),
     /// Upstream's samples of the built-in kinds: protobuf to JSON and back, byte for byte

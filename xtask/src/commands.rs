@@ -169,6 +169,10 @@ fn conformance(command: Conformance, out: &mut impl Write) -> Result<()> {
             let report = conformance::restore(&request)?;
             return print(&report, report.failed(), "cases failed", out);
         }
+        Conformance::Interop(request) => {
+            let report = conformance::interop(&request)?;
+            return print(&report, report.failed(), "parts failed", out);
+        }
         Conformance::Kubectl(request) => {
             let report = conformance::kubectl(&request)?;
             let failure = "cases are not as xtask/data/kubectl/allowed.txt says";

@@ -5,6 +5,7 @@
 //! request only, and always from the real server. The suites with controllers, whose cases state their own expectations,
 //! are in `suite`.
 
+mod interop;
 mod kubectl;
 mod protobuf;
 mod random;
@@ -27,6 +28,7 @@ use serde_json::Value;
 use crate::cargo::{Binary, Running, workspace};
 use crate::real::{Identity, Instance, Options};
 
+pub use interop::{InteropPart, InteropReport, InteropRequest, interop};
 pub use kubectl::{KubectlReport, KubectlRequest, kubectl};
 pub use protobuf::{ProtobufReport, protobuf};
 pub use random::{RandomReport, RandomScripts, gc_random};

@@ -11,6 +11,7 @@
 //! - [`ownership`]: random ownership scripts and the model of their ends; [`chaos`]: the same under faults.
 //! - [`faults`]: random ownership with real processes behind a faulty proxy, and its own model.
 //! - [`schemas`]: random schemas and objects for two servers.
+//! - [`kube_steps`]: everyday steps of the Rust client.
 //! - [`samples`]: upstream's samples of objects in JSON and in protobuf.
 //! - [`load`]: load drivers for benchmarks.
 
@@ -23,6 +24,7 @@ pub mod crash;
 pub mod environment;
 pub mod faults;
 pub mod fixtures;
+pub mod kube_steps;
 pub mod load;
 pub mod normalise;
 pub mod objects;

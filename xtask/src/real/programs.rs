@@ -1,17 +1,18 @@
-//! Go programs that suites run as clients: kubectl.
+//! Go programs that suites run as clients: kubectl, helm, and programs of ours on client-go.
 //!
 //! Each has a module of its own below `xtask/real`, so that a change of its versions does not rebuild the oracle. It is
 //! built once into the oracle's directory, under a name that differs when its module or its source does.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
 use super::build::{
-    SCRATCH_PREFIX, check_go, clear_killed, compile, fnv1a, linker_flags, lock, module_dir,
+    self, SCRATCH_PREFIX, check_go, clear_killed, compile, fnv1a, linker_flags, lock, module_dir,
 };
 use super::instances::{OracleHome, create_private_dir};
+use super::servers::Role;
 
 /// kubectl in the oracle's version.
 pub(crate) const KUBECTL: GoProgram = GoProgram {
@@ -20,6 +21,29 @@ pub(crate) const KUBECTL: GoProgram = GoProgram {
     sources: &[
         include_str!("../../real/kubectl/go.mod"),
         include_str!("../../real/kubectl/go.sum"),
+    ],
+};
+
+/// helm 3.
+pub(crate) const HELM: GoProgram = GoProgram {
+    name: "helm",
+    package: "helm.sh/helm/v3/cmd/helm",
+    sources: &[
+        include_str!("../../real/helm/go.mod"),
+        include_str!("../../real/helm/go.sum"),
+    ],
+};
+
+/// Our programs on client-go and controller-runtime.
+pub(crate) const INTEROP: GoProgram = GoProgram {
+    name: "interop",
+    package: ".",
+    sources: &[
+        include_str!("../../real/interop/go.mod"),
+        include_str!("../../real/interop/go.sum"),
+        include_str!("../../real/interop/main.go"),
+        include_str!("../../real/interop/clients.go"),
+        include_str!("../../real/interop/manager.go"),
     ],
 };
 
@@ -67,6 +91,28 @@ impl GoProgram {
         let text = self.sources.concat() + &linker_flags();
         format!("{}-{:016x}", self.name, fnv1a(text.as_bytes()))
     }
+}
+
+/// The command line of a kube-controller-manager for a server that is not the oracle's.
+pub(crate) fn manager_line(kubeconfig: &Path, controllers: &str) -> Result<Vec<String>> {
+    let programs = build::ensure(&OracleHome::from_env()?)?;
+    let program = programs.path(Role::ControllerManager);
+    Ok(vec![
+        program.display().to_string(),
+        format!("--controllers={controllers}"),
+        format!("--kubeconfig={}", kubeconfig.display()),
+        "--leader-elect=false".to_owned(),
+        // No client needs its port.
+        "--secure-port=0".to_owned(),
+        "--kube-api-qps=200".to_owned(),
+        "--kube-api-burst=400".to_owned(),
+    ])
+}
+
+/// A name that differs when the contents of a file do.
+pub(crate) fn file_key(name: &str, file: &Path) -> Result<String> {
+    let text = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    Ok(format!("{name}-{:016x}", fnv1a(&text)))
 }
 
 #[cfg(test)]

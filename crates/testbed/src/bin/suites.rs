@@ -17,6 +17,7 @@ use caretaker_testbed::case::{CaseNeed, CaseOutcome, TestCase};
 use caretaker_testbed::compare::{AllowedDifferences, differences};
 use caretaker_testbed::controllers::ControllerSource;
 use caretaker_testbed::environment::Environment;
+use caretaker_testbed::kube_steps;
 use caretaker_testbed::ownership::model::{self, ExpectedEnd, ModelScope, ObjectEnd};
 use caretaker_testbed::ownership::run::ScriptRunner;
 use caretaker_testbed::ownership::{OwnershipScript, ScriptShape};
@@ -56,6 +57,8 @@ enum SuitesCommand {
     GcRandom(RandomArgs),
     /// Random schemas and objects, on the embedded server and on another one
     Schema(SchemaArgs),
+    /// Everyday steps of kube, the Rust client
+    Kube(ServerArgs),
     /// Simulated Nodes and Pods on a server, until this process is ended
     Nodes(ServerArgs),
     /// Upstream's samples of objects, in JSON and in protobuf
@@ -193,6 +196,13 @@ fn main() -> anyhow::Result<ExitCode> {
         }
         SuitesCommand::Schema(schemas) => {
             runtime(false)?.block_on(schemas.run())?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        SuitesCommand::Kube(server) => {
+            runtime(false)?.block_on(async {
+                let target = Target::real(&server.kubeconfig).await?;
+                kube_steps::run(target.client().clone()).await
+            })?;
             return Ok(ExitCode::SUCCESS);
         }
         SuitesCommand::Nodes(nodes) => {
