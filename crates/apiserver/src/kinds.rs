@@ -65,6 +65,8 @@ pub(crate) struct CustomKind {
     pub(crate) schema: Arc<CustomSchema>,
     /// The schema of the version that is stored.
     pub(crate) stored_schema: Arc<CustomSchema>,
+    /// The paths of the subresource `scale`, as the definition has them; null if it does not declare it.
+    pub(crate) scale: Value,
     /// The definition is being deleted, so no object may be created.
     pub(crate) terminating: bool,
 }
@@ -162,6 +164,7 @@ impl CustomKind {
             columns: Vec::new(),
             schema: schema.clone(),
             stored_schema: schema,
+            scale: Value::Null,
             terminating: false,
         }
     }

@@ -47,6 +47,7 @@ mod openapi;
 pub mod protobuf;
 mod request;
 mod respond;
+mod scale;
 mod server;
 mod store;
 mod strategy;

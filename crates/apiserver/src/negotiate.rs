@@ -119,7 +119,9 @@ impl<'a> AcceptHeader<'a> {
             None => EndpointForms::Builtin,
         };
         let route = match endpoint {
+            ResourceEndpoint::Connection => return Ok(self.status()),
             ResourceEndpoint::Objects => MEDIA_TYPES.to_vec(),
+            ResourceEndpoint::Log => [&["text/plain"], &MEDIA_TYPES[..]].concat(),
             ResourceEndpoint::List | ResourceEndpoint::Watch => {
                 [&MEDIA_TYPES[..], &STREAM_TYPES].concat()
             }
@@ -186,6 +188,10 @@ pub(crate) enum ResourceEndpoint {
     Objects,
     List,
     Watch,
+    /// The log of a Pod, which is text; its errors are objects.
+    Log,
+    /// A connection to a Pod or a Node: only errors are negotiated.
+    Connection,
 }
 
 // === impl AcceptClause ===

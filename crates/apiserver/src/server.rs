@@ -139,6 +139,7 @@ impl ApiServer {
                     query,
                     content_type,
                     identity,
+                    upgrades: asks_for_upgrade(header(header::CONNECTION)),
                 };
                 self.serve_resource(head, &accept, body, &mut labels).await
             }
@@ -189,6 +190,7 @@ impl ApiServer {
             content_type: head.content_type,
             identity: head.identity,
             format: accept.status(),
+            upgrades: head.upgrades,
             body: match body::collect(body).await {
                 Ok(body) => body,
                 Err(status) => return respond::status(&status, accept.status()),
@@ -242,6 +244,7 @@ struct RequestHead {
     query: RequestQuery,
     content_type: String,
     identity: UserIdentity,
+    upgrades: bool,
 }
 
 // === impl ServerState ===
@@ -344,6 +347,12 @@ where
         let identity = self.identity.clone();
         Box::pin(async move { Ok(server.serve(identity, request).await) })
     }
+}
+
+/// Reports whether a `Connection` header asks for another protocol.
+fn asks_for_upgrade(connection: Option<&str>) -> bool {
+    let mut options = connection.unwrap_or_default().split(',');
+    options.any(|option| option.trim().eq_ignore_ascii_case("upgrade"))
 }
 
 /// Reports whether the client gets indented JSON: terminals and browsers do, as upstream.

@@ -5,6 +5,7 @@
 //! implementation. Mirrors the `strategy.go` of upstream's registries, 1.36, as far as it concerns the life of an
 //! object: status, generation, and some rules of specs (immutable fields of Pods and Jobs, schedules of CronJobs).
 
+mod certificate;
 pub(crate) mod convert;
 pub(crate) mod crd;
 mod cronjob;
@@ -27,7 +28,7 @@ use crate::body::FieldError;
 use crate::deletion::{self, DeleteDecision, ObjectDelete};
 use crate::kinds::{GenerationRule, KindTable, ServedKind};
 use crate::metadata::{self, ObjectTree, value_at};
-use crate::server::ServerState;
+use crate::server::{ServerState, UserIdentity};
 use crate::store::ObjectKey;
 
 /// The part of an object that a write may change.
@@ -36,6 +37,12 @@ pub(crate) enum ObjectPart {
     Main,
     Status,
     Finalize,
+    /// The conditions of a CertificateSigningRequest.
+    Approval,
+    /// The containers that users add to a Pod to debug it.
+    EphemeralContainers,
+    /// The resources of a Pod's containers.
+    Resize,
 }
 
 /// A write that a strategy validates.
@@ -48,11 +55,13 @@ pub(crate) struct ObjectChange<'a> {
     pub(crate) old: Option<&'a ObjectTree>,
 }
 
-/// The time of a write, and the kinds that are served then.
+/// The time of a write, its author, and the kinds that are served then.
 #[derive(Clone, Copy)]
 pub(crate) struct WriteContext<'a> {
     pub(crate) kinds: &'a KindTable,
     pub(crate) now: Timestamp,
+    /// None for the server itself.
+    pub(crate) user: Option<&'a UserIdentity>,
 }
 
 /// The rules of one kind.
@@ -72,10 +81,20 @@ pub(crate) trait KindStrategy: fmt::Debug + Sync {
     fn prepare_update(&self, _old: &ObjectTree, _new: &mut ObjectTree, _: WriteContext<'_>) {}
 
     /// Restores the metadata that a write to the status may not change.
-    fn prepare_status(&self, _old: &ObjectTree, _new: &mut ObjectTree) {}
+    fn prepare_status(&self, _old: &ObjectTree, _new: &mut ObjectTree, _: WriteContext<'_>) {}
 
     /// Restores what a write to `finalize` may not change.
     fn prepare_finalize(&self, _old: &ObjectTree, _new: &mut ObjectTree) {}
+
+    /// Restores what a write to another part may not change.
+    fn prepare_part(
+        &self,
+        _part: ObjectPart,
+        _old: &ObjectTree,
+        _new: &mut ObjectTree,
+        _: WriteContext<'_>,
+    ) {
+    }
 
     /// Returns why the server refuses a change.
     fn validate(&self, _change: &ObjectChange<'_>) -> Vec<StatusCause> {
@@ -123,6 +142,10 @@ pub(crate) fn of_builtin(group: &str, plural: &str) -> &'static dyn KindStrategy
         ("apps", "statefulsets") => &workload::STATEFUL_SET,
         ("batch", "cronjobs") => &cronjob::CronJobStrategy,
         ("batch", "jobs") => &job::JobStrategy,
+        ("certificates.k8s.io", "certificatesigningrequests") => {
+            &certificate::SigningRequestStrategy
+        }
+        ("policy", "poddisruptionbudgets") => &validation::DisruptionBudgetStrategy,
         ("rbac.authorization.k8s.io", "clusterrolebindings" | "rolebindings") => {
             &validation::RoleBindingStrategy
         }
@@ -171,8 +194,12 @@ pub(crate) fn prepare_update(
             kind.strategy.prepare_update(old, new, context);
             count_generation(kind, old, new);
         }
-        ObjectPart::Status => prepare_status(kind, old, new),
+        ObjectPart::Status => prepare_status(kind, old, new, context),
         ObjectPart::Finalize => kind.strategy.prepare_finalize(old, new),
+        ObjectPart::Approval | ObjectPart::EphemeralContainers | ObjectPart::Resize => {
+            kind.strategy.prepare_part(part, old, new, context);
+            count_generation(kind, old, new);
+        }
     }
 }
 
@@ -220,7 +247,12 @@ pub(crate) fn general_warnings(
 }
 
 /// A write to the status leaves the rest of the object as it is. Built-in kinds let it change metadata too.
-fn prepare_status(kind: &ServedKind, old: &ObjectTree, new: &mut ObjectTree) {
+fn prepare_status(
+    kind: &ServedKind,
+    old: &ObjectTree,
+    new: &mut ObjectTree,
+    context: WriteContext<'_>,
+) {
     let status = new.remove("status");
     let mut sent = std::mem::replace(new, old.clone());
     metadata::set(new, "status", status);
@@ -229,7 +261,7 @@ fn prepare_status(kind: &ServedKind, old: &ObjectTree, new: &mut ObjectTree) {
     }
     let metadata = std::mem::take(metadata::of(&mut sent));
     new.insert("metadata".into(), Value::Object(metadata));
-    kind.strategy.prepare_status(old, new);
+    kind.strategy.prepare_status(old, new, context);
 }
 
 /// Sets fields of the metadata to the values that they have in `old`.

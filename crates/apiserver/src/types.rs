@@ -39,6 +39,8 @@ pub(crate) fn named(api_version: &str, kind: &str) -> Option<TypeRef> {
         ("", _) if META_KINDS.contains(&kind) => ("meta", "v1"),
         // Its versions differ in name only.
         ("meta.k8s.io", "v1beta1") => ("meta", "v1"),
+        // Only its Evictions are still accepted, and they did not change.
+        ("policy", "v1beta1") => ("policy", "v1"),
         (group, version) => (package_of(group), version),
     };
     types().named(&format!("{package}.{version}.{kind}"))

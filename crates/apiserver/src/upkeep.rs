@@ -71,7 +71,12 @@ fn create_default_namespaces(inner: &ServerState) {
         tree.insert("metadata".into(), json!({"name": name}));
         metadata::set_create_fields(&mut tree, now, &mut inner.rng());
         let kinds = &*inner.kinds();
-        strategy::prepare_create(&kind, &mut tree, WriteContext { kinds, now });
+        let context = WriteContext {
+            kinds,
+            now,
+            user: None,
+        };
+        strategy::prepare_create(&kind, &mut tree, context);
         let key = ObjectKey::new(None, name);
         let proposal = WriteProposal {
             resource: kind.resource,

@@ -1,14 +1,18 @@
 //! Finds the verb that serves a request, and makes the response of its reply.
 //!
 //! Each verb is a module without HTTP: it gets a [`ResourceRequest`] and returns a [`VerbReply`] or a
-//! `Status`. The row of a kind lists the verbs that it allows. Of the subresources, `status`, `finalize` and `binding` are
-//! served; the others appear in discovery because clients look for them, and answer 501.
+//! `Status`. The row of a kind lists the verbs that it allows. A subresource is either a part of the object, which takes
+//! the way of all updates, or has a module of its own.
 
 mod binding;
+mod connect;
 mod create;
 mod decode;
 pub(crate) mod delete;
+mod eviction;
+mod log;
 pub(crate) mod read;
+mod scale;
 mod update;
 mod watch;
 pub(crate) mod write;
@@ -44,6 +48,8 @@ pub(crate) struct ResourceRequest {
     pub(crate) identity: UserIdentity,
     /// The format of the reply; an error is written in the one that the header names for it.
     pub(crate) format: ResponseFormat,
+    /// The client asks for another protocol on this connection.
+    pub(crate) upgrades: bool,
     pub(crate) body: Bytes,
 }
 
@@ -54,16 +60,22 @@ pub(crate) enum VerbReply {
         object: Arc<StoredObject>,
         warnings: Vec<String>,
     },
+    /// An object of another kind that shows a part of the stored one.
+    View {
+        kind: Arc<ServedKind>,
+        object: Arc<StoredObject>,
+        warnings: Vec<String>,
+    },
     List {
         page: ObjectPage,
         meta: ListHeader,
     },
-    /// The success of a delete or of a binding.
+    /// The success of a delete, a binding or an eviction.
     Status {
         status: Status,
         warnings: Vec<String>,
     },
-    /// A watch, or a review.
+    /// A watch, a review or a log.
     Response(Response<ResponseBody>),
 }
 
@@ -96,7 +108,12 @@ pub(crate) async fn serve(
         };
     };
     request.set_labels(labels, verb);
-    let response = match accept.resource(&request.kind, verb.endpoint()) {
+    let endpoint = match request.subresource.as_deref() {
+        Some("log") => ResourceEndpoint::Log,
+        Some(part) if connect::serves(part) => ResourceEndpoint::Connection,
+        _ => verb.endpoint(),
+    };
+    let response = match accept.resource(&request.kind, endpoint) {
         Ok(format) => {
             request.format = format;
             answer(server, &request, verb).await
@@ -125,7 +142,14 @@ async fn run(
         None => ObjectPart::Main,
         Some("status") => ObjectPart::Status,
         Some("finalize") => ObjectPart::Finalize,
+        Some("approval") => ObjectPart::Approval,
+        Some("ephemeralcontainers") => ObjectPart::EphemeralContainers,
+        Some("resize") => ObjectPart::Resize,
         Some("binding") => return binding::create(server, request).await,
+        Some("eviction") => return eviction::create(server, request).await,
+        Some("log") => return log::get(server, request),
+        Some("scale") => return scale::serve(server, request, verb).await,
+        Some(part) if connect::serves(part) => return Err(connect::refuse(server, request, part)),
         Some(other) => {
             // An absent object is reported first.
             read::get(server, request).await?;
@@ -298,6 +322,14 @@ impl ResourceRequest {
                 let response = respond::object(code, &self.kind, &object, self.format, &tables);
                 (response, warnings)
             }
+            VerbReply::View {
+                kind,
+                object,
+                warnings,
+            } => {
+                let response = respond::object(200, &kind, &object, self.format, &tables);
+                (response, warnings)
+            }
             VerbReply::List { page, meta } => {
                 let kind = self.kind.clone();
                 let response = respond::list(kind, page, &meta, self.format, &tables);
@@ -325,6 +357,12 @@ fn no_such_verb(request: &ResourceRequest) -> Status {
         request.not_found()
     } else if wrong_scope || unknown_part {
         Status::unknown_resource()
+    } else if request.kind.custom.is_some() && request.subresource.is_some() {
+        let action = match request.method {
+            Method::POST => "create",
+            _ => "delete",
+        };
+        Status::unsupported(action, request.kind.resource_named(""))
     } else {
         Status::method_not_allowed()
     }
@@ -332,13 +370,8 @@ fn no_such_verb(request: &ResourceRequest) -> Status {
 
 /// DEVIATION(subresources): a subresource that this server does not implement returns 501.
 fn not_implemented(request: &ResourceRequest, subresource: &str) -> Status {
-    let why = match subresource {
-        "log" | "exec" | "attach" | "portforward" | "proxy" => {
-            "no kubelet stands behind this server"
-        }
-        _ => "this server does not serve it yet",
-    };
-    not_served(&format!("{}/{subresource}", request.kind.plural), why)
+    let what = format!("{}/{subresource}", request.kind.plural);
+    not_served(&what, "this server does not serve it yet")
 }
 
 fn not_served(what: &str, why: &str) -> Status {

@@ -184,6 +184,32 @@ impl Status {
         Self::failure(405, "MethodNotAllowed", message).with(StatusDetails::default())
     }
 
+    /// 405 for an action that custom resources do not support; only the resource is named.
+    #[must_use]
+    pub fn unsupported(action: &str, of: NamedResource<'_>) -> Self {
+        let what = format!("{}.{}", of.what, of.group);
+        let message = format!("{action} is not supported on resources of kind {what:?}");
+        Self::failure(405, "MethodNotAllowed", message).with(StatusDetails {
+            name: String::new(),
+            ..of.details()
+        })
+    }
+
+    /// 429 for a request that may succeed later; 0 seconds name no time.
+    #[must_use]
+    pub fn too_many_requests(message: &str, retry_after_seconds: u32) -> Self {
+        Self::failure(429, "TooManyRequests", message).with(StatusDetails {
+            retry_after_seconds,
+            ..StatusDetails::default()
+        })
+    }
+
+    /// 503 for a backend that cannot be reached.
+    #[must_use]
+    pub fn unavailable(message: impl Into<String>) -> Self {
+        Self::failure(503, "ServiceUnavailable", message)
+    }
+
     /// 422 with the faults of the object; `of` names the kind. The message lists repeated faults once.
     #[must_use]
     pub fn invalid(of: NamedResource<'_>, causes: Vec<StatusCause>) -> Self {
@@ -288,6 +314,20 @@ impl StatusCause {
             supported.join(", ")
         );
         Self::new("FieldValueNotSupported", field, message)
+    }
+
+    /// A value occurs twice.
+    #[must_use]
+    pub fn duplicate(field: impl Into<String>, value: &str) -> Self {
+        let message = format!("Duplicate value: {}", quoted(value));
+        Self::new("FieldValueDuplicate", field, message)
+    }
+
+    /// A value refers to what does not exist.
+    #[must_use]
+    pub fn missing(field: impl Into<String>, value: &str) -> Self {
+        let message = format!("Not found: {}", quoted(value));
+        Self::new("FieldValueNotFound", field, message)
     }
 
     /// A value is longer than `bytes_max`.

@@ -44,7 +44,7 @@ impl DeleteOptions {
         Self::from_tree(&given)
     }
 
-    fn from_tree(given: &Map<String, Value>) -> Result<Self, Status> {
+    pub(crate) fn from_tree(given: &Map<String, Value>) -> Result<Self, Status> {
         let own = |field, go_type| (given, "DeleteOptions", field, go_type);
         let preconditions = own("preconditions", "v1.Preconditions");
         let preconditions = member(preconditions, |value| value.as_object().cloned())?;

@@ -332,6 +332,7 @@ fn rows(
                     .unwrap_or_default(),
                 schema: known(&version["schema"][SCHEMA]),
                 stored_schema: stored_schema.clone(),
+                scale: version["subresources"]["scale"].clone(),
                 terminating,
             }),
         })

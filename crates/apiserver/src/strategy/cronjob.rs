@@ -39,7 +39,7 @@ impl KindStrategy for CronJobStrategy {
         let ObjectChange { part, new, old, .. } = *change;
         match part {
             ObjectPart::Main => faults(new, old),
-            ObjectPart::Status | ObjectPart::Finalize => Vec::new(),
+            _ => Vec::new(),
         }
     }
 

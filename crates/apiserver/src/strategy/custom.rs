@@ -15,6 +15,7 @@ use super::{KindStrategy, ObjectChange, ObjectPart};
 use crate::body::FieldError;
 use crate::kinds::{CustomKind, ServedKind};
 use crate::metadata::{ObjectTree, check, shape};
+use crate::scale::ScaleFields;
 use crate::store::{SchemaId, StoredObject};
 
 /// The rules of all custom kinds.
@@ -62,10 +63,14 @@ impl KindStrategy for CustomStrategy {
             old,
             part: match part {
                 ObjectPart::Status => SchemaPart::Status,
-                ObjectPart::Main | ObjectPart::Finalize => SchemaPart::Whole,
+                _ => SchemaPart::Whole,
             },
         };
-        custom.schema.compiled.faults(&subject, METADATA)
+        let mut causes = custom.schema.compiled.faults(&subject, METADATA);
+        if let Some(scale) = ScaleFields::declared(custom) {
+            causes.extend(scale.faults(new, part));
+        }
+        causes
     }
 }
 

@@ -43,7 +43,7 @@ impl KindStrategy for NamespaceStrategy {
         set_name_label(new);
     }
 
-    fn prepare_status(&self, _old: &ObjectTree, new: &mut ObjectTree) {
+    fn prepare_status(&self, _old: &ObjectTree, new: &mut ObjectTree, _: WriteContext<'_>) {
         set_name_label(new);
     }
 

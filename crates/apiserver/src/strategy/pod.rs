@@ -5,11 +5,14 @@
 //! DEVIATION(gated-pods): upstream also lets an update of a Pod with scheduling gates narrow its node selector and node
 //! affinity. They are for schedulers, and nothing here schedules.
 
+mod ephemeral;
+mod resize;
+
 use caretaker_machinery::status::StatusCause;
 use serde_json::{Map, Value, json};
 
 use super::validation::restore_field;
-use super::{KindStrategy, ObjectChange, WriteContext, restore_metadata};
+use super::{KindStrategy, ObjectChange, ObjectPart, WriteContext, restore_metadata};
 use crate::metadata::{self, ObjectTree, value_at};
 
 /// The rules of Pods.
@@ -63,14 +66,33 @@ impl KindStrategy for PodStrategy {
         add_tolerations(spec);
     }
 
-    fn prepare_status(&self, old: &ObjectTree, new: &mut ObjectTree) {
+    fn prepare_part(
+        &self,
+        part: ObjectPart,
+        old: &ObjectTree,
+        new: &mut ObjectTree,
+        _: WriteContext<'_>,
+    ) {
+        match part {
+            ObjectPart::EphemeralContainers => ephemeral::prepare(old, new),
+            ObjectPart::Resize => resize::prepare(old, new),
+            _ => {}
+        }
+    }
+
+    fn prepare_status(&self, old: &ObjectTree, new: &mut ObjectTree, _: WriteContext<'_>) {
         restore_metadata(old, new, &["ownerReferences", "deletionTimestamp"]);
     }
 
     fn validate(&self, change: &ObjectChange<'_>) -> Vec<StatusCause> {
-        let ObjectChange { new, old, .. } = *change;
+        let ObjectChange { new, old, part, .. } = *change;
         let mut causes = spec_faults(new, "/spec");
-        causes.extend(old.into_iter().flat_map(|old| update_faults(new, old)));
+        causes.extend(match (part, old) {
+            (_, None) => ephemeral::create_fault(new).into_iter().collect(),
+            (ObjectPart::EphemeralContainers, Some(old)) => ephemeral::faults(new, old),
+            (ObjectPart::Resize, Some(old)) => resize::faults(new, old),
+            (_, Some(old)) => update_faults(new, old),
+        });
         causes
     }
 }
@@ -187,6 +209,13 @@ fn add_tolerations(spec: &mut ObjectTree) {
             );
         }
     }
+}
+
+/// Takes everything but the resourceVersion from the old Pod, and leaves a spec that the caller completes.
+fn restore_all(old: &ObjectTree, new: &mut ObjectTree) {
+    let revision = metadata::get(new, "resourceVersion").cloned();
+    new.clone_from(old);
+    metadata::set(metadata::of(new), "resourceVersion", revision);
 }
 
 /// Returns the quality-of-service class that follows from requests and limits.

@@ -51,9 +51,27 @@ pub(super) struct VolumeClaimStrategy;
 #[derive(Debug)]
 pub(super) struct RoleBindingStrategy;
 
+/// PodDisruptionBudgets: counts in the status are not negative.
+#[derive(Debug)]
+pub(super) struct DisruptionBudgetStrategy;
+
 /// PriorityClasses keep their value.
 #[derive(Debug)]
 pub(super) struct PriorityClassStrategy;
+
+// === impl DisruptionBudgetStrategy ===
+
+impl KindStrategy for DisruptionBudgetStrategy {
+    fn validate(&self, change: &ObjectChange<'_>) -> Vec<StatusCause> {
+        let counts = [
+            "disruptionsAllowed",
+            "currentHealthy",
+            "desiredHealthy",
+            "expectedPods",
+        ];
+        negative_faults(value_at(change.new, "/status"), "status", &counts)
+    }
+}
 
 // === impl ConfigDataStrategy ===
 

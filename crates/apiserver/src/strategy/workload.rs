@@ -7,7 +7,7 @@ use caretaker_machinery::status::StatusCause;
 use serde_json::Value;
 
 use super::validation::{immutable_faults, negative_faults, restore_field};
-use super::{KindStrategy, ObjectChange, pod, restore_metadata};
+use super::{KindStrategy, ObjectChange, WriteContext, pod, restore_metadata};
 use crate::metadata::{ObjectTree, value_at};
 
 /// The rules of one workload.
@@ -88,7 +88,7 @@ const BOUNDS: [CountBound; 5] = [
 // === impl WorkloadStrategy ===
 
 impl KindStrategy for WorkloadStrategy {
-    fn prepare_status(&self, old: &ObjectTree, new: &mut ObjectTree) {
+    fn prepare_status(&self, old: &ObjectTree, new: &mut ObjectTree, _: WriteContext<'_>) {
         restore_metadata(old, new, self.status_keeps);
     }
 

@@ -32,7 +32,7 @@ pub(super) fn conditions(kind: &ServedKind, tree: &Value) -> Option<Value> {
 }
 
 /// Group, plural and columns of the kinds that show more than name and age.
-const KINDS: [(&str, &str, &[TableColumn]); 39] = [
+const KINDS: [(&str, &str, &[TableColumn]); 40] = [
     ("", "configmaps", CONFIG_MAPS),
     ("", "endpoints", ENDPOINTS),
     ("", "events", EVENTS),
@@ -66,6 +66,7 @@ const KINDS: [(&str, &str, &[TableColumn]); 39] = [
     ("apps", "replicasets", REPLICA_SETS),
     ("apps", "statefulsets", STATEFUL_SETS),
     ("autoscaling", "horizontalpodautoscalers", AUTOSCALERS),
+    ("autoscaling", "scale", SCALES),
     ("batch", "cronjobs", CRON_JOBS),
     ("batch", "jobs", JOBS),
     (
@@ -155,6 +156,13 @@ const PODS: &[TableColumn] = &[
     wide("Node", Text("/spec/nodeName", NONE)),
     wide("Nominated Node", Text("/status/nominatedNodeName", NONE)),
     wide("Readiness Gates", Of(pods::readiness_gates)),
+];
+
+const SCALES: &[TableColumn] = &[
+    NAME,
+    number("Desired", Number("/spec/replicas")),
+    number("Available", Number("/status/replicas")),
+    AGE,
 ];
 
 const JOBS: &[TableColumn] = &[

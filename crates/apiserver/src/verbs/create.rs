@@ -121,7 +121,12 @@ impl WriteRequest<'_> {
         // Not before the name is final: some kinds write it into their spec.
         let now = self.server.clock.now();
         let kinds = &*self.server.kinds();
-        strategy::prepare_create(kind, &mut tree, WriteContext { kinds, now });
+        let context = WriteContext {
+            kinds,
+            now,
+            user: Some(&self.request.identity),
+        };
+        strategy::prepare_create(kind, &mut tree, context);
         self.validate(&tree, None)?;
         let name = metadata::text(&tree, "name");
         let target = WriteTarget {

@@ -101,7 +101,7 @@ pub(crate) async fn delete_object(
     delete.await
 }
 
-fn check_preconditions(
+pub(super) fn check_preconditions(
     kind: &ServedKind,
     name: &str,
     object: &ObjectTree,

@@ -1,6 +1,7 @@
 //! GET of an object, or of a collection: whole or page by page, now or at a revision.
 
 use std::num::IntErrorKind;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine;
@@ -63,6 +64,18 @@ pub(super) async fn get(
     server: &ServerState,
     request: &ResourceRequest,
 ) -> Result<VerbReply, Status> {
+    Ok(VerbReply::Object {
+        code: 200,
+        object: current(server, request).await?,
+        warnings: Vec::new(),
+    })
+}
+
+/// Returns the object that the path names, not older than the revision in the query.
+pub(super) async fn current(
+    server: &ServerState,
+    request: &ResourceRequest,
+) -> Result<Arc<StoredObject>, Status> {
     let revision = request.query.get("resourceVersion").unwrap_or_default();
     if !revision.is_empty() {
         let revision =
@@ -70,11 +83,7 @@ pub(super) async fn get(
         wait_for_revision(server, revision).await?;
     }
     let object = server.store.get(request.kind.resource, &request.key());
-    Ok(VerbReply::Object {
-        code: 200,
-        object: object.ok_or_else(|| request.not_found())?,
-        warnings: Vec::new(),
-    })
+    object.ok_or_else(|| request.not_found())
 }
 
 pub(super) async fn list(

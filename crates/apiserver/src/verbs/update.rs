@@ -24,6 +24,12 @@ enum PatchType {
     Strategic,
 }
 
+/// A patch, as its client sent it.
+pub(super) struct PatchBody {
+    patch_type: PatchType,
+    patch: Value,
+}
+
 /// Replaces an object by the body; creates it if the kind allows that and it does not exist.
 pub(super) async fn update(
     server: &ServerState,
@@ -54,21 +60,35 @@ pub(super) async fn patch(
     part: ObjectPart,
 ) -> Result<VerbReply, Status> {
     let write = WriteRequest::new(server, request, part, "PatchOptions")?;
-    let patch_type = PatchType::of(request)?;
-    if request.query.get("force").is_some() {
-        let cause = StatusCause::forbidden("force", "may not be specified for non-apply patch");
-        return Err(invalid_options("PatchOptions", vec![cause]));
-    }
-    let patch: Value = serde_json::from_slice(&request.body)
-        .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
+    let patch = PatchBody::read(request)?;
     let apply = |write: &mut WriteRequest<'_>, old: &ObjectTree| -> Result<WritePlan, Status> {
         let served = convert::served(&request.kind, old);
-        let patched = patch_type.apply(&request.kind, served, patch.clone())?;
+        let patched = patch.apply(&request.kind, served)?;
         let mut decoded = decode::decode_patched(request, &patched)?;
         write.match_path(&mut decoded.tree)?;
         write.plan_update(old, decoded, OwnerSource::PatchedObject)
     };
     write.update(apply).await
+}
+
+// === impl PatchBody ===
+
+impl PatchBody {
+    pub(super) fn read(request: &ResourceRequest) -> Result<Self, Status> {
+        let patch_type = PatchType::of(request)?;
+        if request.query.get("force").is_some() {
+            let cause = StatusCause::forbidden("force", "may not be specified for non-apply patch");
+            return Err(invalid_options("PatchOptions", vec![cause]));
+        }
+        let patch = serde_json::from_slice(&request.body)
+            .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
+        Ok(Self { patch_type, patch })
+    }
+
+    /// Returns an object of `kind` with the patch applied.
+    pub(super) fn apply(&self, kind: &ServedKind, object: Value) -> Result<Value, Status> {
+        self.patch_type.apply(kind, object, self.patch.clone())
+    }
 }
 
 // === impl PatchType ===
@@ -109,7 +129,11 @@ impl PatchType {
 }
 
 /// An update that names a uid is refused if the stored object has another one.
-fn check_uid(request: &ResourceRequest, old: &ObjectTree, new: &ObjectTree) -> Result<(), Status> {
+pub(super) fn check_uid(
+    request: &ResourceRequest,
+    old: &ObjectTree,
+    new: &ObjectTree,
+) -> Result<(), Status> {
     let (given, found) = (metadata::text(new, "uid"), metadata::text(old, "uid"));
     if given.is_empty() || given == found {
         return Ok(());

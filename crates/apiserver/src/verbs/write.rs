@@ -152,7 +152,11 @@ impl<'a> WriteRequest<'a> {
         self.warnings = warnings;
         metadata::carry_over(old, &mut new);
         let (kinds, now) = (&*self.server.kinds(), self.server.clock.now());
-        let context = WriteContext { kinds, now };
+        let context = WriteContext {
+            kinds,
+            now,
+            user: Some(&self.request.identity),
+        };
         strategy::prepare_update(kind, self.part, old, &mut new, context);
         self.warn_about_changes(Some(old), &mut new, owners);
         self.validate(&new, Some(old))?;

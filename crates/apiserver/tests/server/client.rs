@@ -55,6 +55,18 @@ impl World {
         self.service.clone().call(request).await.unwrap()
     }
 
+    /// Sends bytes by PUT; returns the status code.
+    pub(crate) async fn put_bytes(&self, path: &str, content_type: &str, body: Vec<u8>) -> u16 {
+        let request = Request::builder()
+            .method("PUT")
+            .uri(path)
+            .header("content-type", content_type)
+            .body(Full::<bytes::Bytes>::from(body))
+            .unwrap();
+        let response = self.service.clone().call(request).await.unwrap();
+        response.status().as_u16()
+    }
+
     /// Sends JSON; returns the status code and the body.
     pub(crate) async fn call(&self, method: &str, path: &str, body: Value) -> (u16, Value) {
         let body = if body.is_null() {

@@ -4,5 +4,6 @@
 mod client;
 mod cronjobs;
 mod deterministic;
+mod subresources;
 mod upkeep;
 mod writes;

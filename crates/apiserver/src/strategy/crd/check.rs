@@ -11,6 +11,18 @@ use super::{SCHEMA, distinct_schemas, schema_path, storage_versions, versions};
 use crate::metadata::{self, ObjectTree};
 use crate::strategy::custom::METADATA;
 
+/// The paths of a scale subresource, the roots below which they may lie, and the name of these in messages. A path with
+/// one root is required.
+const SCALE_PATHS: [(&str, &[&str], &str); 3] = [
+    ("specReplicasPath", &[".spec."], ".spec"),
+    ("statusReplicasPath", &[".status."], ".status"),
+    (
+        "labelSelectorPath",
+        &[".spec.", ".status."],
+        "either .spec or .status",
+    ),
+];
+
 /// Returns why a definition is refused.
 pub(super) fn faults(new: &ObjectTree, old: Option<&ObjectTree>) -> Vec<StatusCause> {
     let mut causes = Vec::new();
@@ -52,11 +64,48 @@ pub(super) fn faults(new: &ObjectTree, old: Option<&ObjectTree>) -> Vec<StatusCa
         }
     }
     version_faults(new, &spec, &mut causes);
+    causes.extend(scale_faults(versions(new)));
     if let Some(old) = old.map(|old| &old["spec"]) {
         for field in ["group", "scope"] {
             if old[field] != spec[field] {
                 let (path, why) = (format!("spec.{field}"), "field is immutable");
                 causes.push(StatusCause::invalid(path, &spec[field], why));
+            }
+        }
+    }
+    causes
+}
+
+/// Returns why the paths of scale subresources are refused. What all versions share is named as in an older form of the
+/// definition.
+fn scale_faults(versions: &[Value]) -> Vec<StatusCause> {
+    let first = versions.first().map(|version| &version["subresources"]);
+    let is_shared = versions
+        .iter()
+        .all(|version| Some(&version["subresources"]) == first);
+    let count = if is_shared { 1 } else { versions.len() };
+    let mut causes = Vec::new();
+    for (index, version) in versions.iter().take(count).enumerate() {
+        let Some(scale) = version["subresources"].get("scale") else {
+            continue;
+        };
+        let at = match is_shared {
+            true => "spec.subresources.scale".to_owned(),
+            false => format!("spec.versions[{index}].subresources.scale"),
+        };
+        for (field, roots, called) in SCALE_PATHS {
+            let path = scale[field].as_str().unwrap_or_default();
+            let field = format!("{at}.{field}");
+            if path.is_empty() {
+                if roots.len() == 1 {
+                    causes.push(StatusCause::required(field, ""));
+                }
+            } else if !path.starts_with('.') {
+                let why = "must be a simple json path starting with .";
+                causes.push(StatusCause::invalid(field, path, why));
+            } else if !roots.iter().any(|root| path.starts_with(root)) {
+                let why = format!("should be a json path under {called}");
+                causes.push(StatusCause::invalid(field, path, &why));
             }
         }
     }

@@ -9,7 +9,7 @@ use crate::strategy::WriteContext;
 
 /// Accepts each name unless another definition of the group has it, and establishes the kind if all are free.
 pub(super) fn accept(object: &ObjectTree, status: &mut Value, context: WriteContext<'_>) {
-    let WriteContext { kinds, now } = context;
+    let WriteContext { kinds, now, .. } = context;
     let spec = object.get("spec").cloned().unwrap_or_default();
     let names = &spec["names"];
     if !status["acceptedNames"].is_object() {
