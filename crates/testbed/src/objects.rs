@@ -73,6 +73,7 @@ resources! {
         STORAGE_CLASSES = "/apis/storage.k8s.io/v1" "storageclasses";
         NODES = "/api/v1" "nodes";
         CRDS = "/apis/apiextensions.k8s.io/v1" "customresourcedefinitions";
+        SIGNING_REQUESTS = "/apis/certificates.k8s.io/v1" "certificatesigningrequests";
         NAMESPACES = "/api/v1" "namespaces";
     }
 }

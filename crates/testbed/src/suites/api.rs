@@ -11,12 +11,16 @@ mod cronjobs;
 mod custom;
 mod delete;
 mod discovery;
+mod eviction;
 mod hostile;
 mod list;
 mod namespace;
+mod node_access;
 mod owners;
+mod parts;
 mod patch;
 mod paths;
+mod scale;
 mod schema;
 mod strategic;
 mod table;
@@ -52,6 +56,10 @@ pub static SUITE: CaseSuite = CaseSuite {
         theme("schema", schema::CASES),
         theme("workloads", workloads::CASES),
         theme("cronjobs", cronjobs::CASES),
+        theme("scale", scale::CASES),
+        theme("eviction", eviction::CASES),
+        theme("parts", parts::CASES),
+        theme("node_access", node_access::CASES),
     ],
 };
 
