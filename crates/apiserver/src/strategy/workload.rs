@@ -4,11 +4,11 @@
 //! Deployments are not negative, and a part is not greater than the whole. Mirrors `apps/validation`, 1.36.
 
 use caretaker_machinery::status::StatusCause;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::validation::{immutable_faults, negative_faults, restore_field};
 use super::{KindStrategy, ObjectChange, WriteContext, pod, restore_metadata};
-use crate::metadata::{ObjectTree, value_at};
+use crate::metadata::{self, ObjectTree, value_at};
 
 /// The rules of one workload.
 #[derive(Debug)]
@@ -21,6 +21,8 @@ pub(super) struct WorkloadStrategy {
     counts: &'static [&'static str],
     /// Metadata that a write to the status does not change.
     status_keeps: &'static [&'static str],
+    /// Whether an annotation counts the changes of the template.
+    counts_templates: bool,
 }
 
 const PLAIN: WorkloadStrategy = WorkloadStrategy {
@@ -28,10 +30,12 @@ const PLAIN: WorkloadStrategy = WorkloadStrategy {
     mutable_spec: None,
     counts: &[],
     status_keeps: &[],
+    counts_templates: false,
 };
 pub(super) static REPLICATION_CONTROLLER: WorkloadStrategy = PLAIN;
 pub(super) static DAEMON_SET: WorkloadStrategy = WorkloadStrategy {
     immutable: &["/spec/selector"],
+    counts_templates: true,
     ..PLAIN
 };
 pub(super) static DEPLOYMENT: WorkloadStrategy = WorkloadStrategy {
@@ -70,6 +74,9 @@ pub(super) static STATEFUL_SET: WorkloadStrategy = WorkloadStrategy {
     ..PLAIN
 };
 
+/// The annotation of a DaemonSet with the number of its template. Clients cannot change it.
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
 const MISMATCH: &str = "`selector` does not match template `labels`";
 const STATEFUL_FIXED: &str = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
 
@@ -88,6 +95,23 @@ const BOUNDS: [CountBound; 5] = [
 // === impl WorkloadStrategy ===
 
 impl KindStrategy for WorkloadStrategy {
+    fn prepare_create(&self, object: &mut ObjectTree, _: WriteContext<'_>) {
+        if self.counts_templates {
+            set_template_generation(object, 1);
+        }
+    }
+
+    fn prepare_update(&self, old: &ObjectTree, new: &mut ObjectTree, _: WriteContext<'_>) {
+        if self.counts_templates {
+            let annotations = value_at(old, "/metadata/annotations");
+            let last = annotations[TEMPLATE_GENERATION].as_str();
+            let last: i64 = last.and_then(|text| text.parse().ok()).unwrap_or(0);
+            let template = "/spec/template";
+            let is_changed = value_at(old, template) != value_at(new, template);
+            set_template_generation(new, last.saturating_add(i64::from(is_changed)));
+        }
+    }
+
     fn prepare_status(&self, old: &ObjectTree, new: &mut ObjectTree, _: WriteContext<'_>) {
         restore_metadata(old, new, self.status_keeps);
     }
@@ -168,12 +192,23 @@ fn holds(expression: &Value, labels: &Value) -> bool {
     }
 }
 
+fn set_template_generation(object: &mut ObjectTree, generation: i64) {
+    let annotations = metadata::of(object)
+        .entry("annotations")
+        .or_insert_with(|| Value::Object(Map::new()));
+    if !annotations.is_object() {
+        *annotations = Value::Object(Map::new());
+    }
+    annotations[TEMPLATE_GENERATION] = generation.to_string().into();
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::super::validation::tests::found;
     use super::*;
+    use crate::kinds::KindTable;
 
     #[test]
     fn partial_counts_do_not_exceed_the_total() {
@@ -234,6 +269,39 @@ mod tests {
         let stateful = found("apps/v1", "StatefulSet", workload("b"), Some(workload("a")));
         assert_eq!(stateful.len(), 2);
         assert_eq!(stateful[1], format!("spec: Forbidden: {STATEFUL_FIXED}"));
+    }
+
+    #[test]
+    fn templates_of_daemon_sets_are_counted() {
+        let set = |image: &str, generation: Option<&str>| {
+            let mut set = json!({"metadata": {}, "spec": {"template": {"spec": {"image": image}}}});
+            if let Some(generation) = generation {
+                set["metadata"]["annotations"] = json!({ TEMPLATE_GENERATION: generation });
+            }
+            set.as_object().unwrap().clone()
+        };
+        let cases = [
+            (Some(("1", "4")), ("1", None), "4"),
+            (Some(("1", "4")), ("1", Some("77")), "4"),
+            (Some(("1", "4")), ("2", Some("4")), "5"),
+            (None, ("1", Some("77")), "1"),
+        ];
+        let kinds = KindTable::builtin();
+        for (old, (image, sent), expected) in cases {
+            let context = WriteContext {
+                kinds: &kinds,
+                now: jiff::Timestamp::UNIX_EPOCH,
+            };
+            let mut new = set(image, sent);
+            match old {
+                Some((image, known)) => {
+                    DAEMON_SET.prepare_update(&set(image, Some(known)), &mut new, context);
+                }
+                None => DAEMON_SET.prepare_create(&mut new, context),
+            }
+            let annotations = value_at(&new, "/metadata/annotations");
+            assert_eq!(*annotations, json!({TEMPLATE_GENERATION: expected}));
+        }
     }
 
     #[test]
