@@ -110,7 +110,8 @@ impl DemoCluster {
                 if chapter.simulated && self.simulation.is_none() {
                     let (client, clock) = (client.clone(), self.clock.clone());
                     let feeds = self.controllers.feeds();
-                    self.simulation = Some(simulation::start(client, feeds, clock));
+                    let options = simulation::options(1, CLOCK_SPEED);
+                    self.simulation = Some(simulation::start(client, feeds, clock, options));
                 }
                 let shown = runner.run(index + 1, chapter).await;
                 shown.with_context(|| format!("chapter {}, {}", index + 1, chapter.controllers))?;

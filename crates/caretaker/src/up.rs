@@ -71,7 +71,9 @@ async fn serve(args: &UpFlags, manifests: &[ManifestObject]) -> Result<ExitCode>
     let controllers = start_controllers(&args.controllers, mode, &server, clock.clone())?;
     let simulation = (workloads == WorkloadMode::Simulated).then(|| {
         notice(simulation::SIMULATED);
-        simulation::start(in_process_client(&server), controllers.feeds(), clock)
+        let options = simulation::options(args.nodes, args.clock_speed);
+        let client = in_process_client(&server);
+        simulation::start(client, controllers.feeds(), clock, options)
     });
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),

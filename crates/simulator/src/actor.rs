@@ -117,6 +117,16 @@ impl<A: Actor> ActorController<A> {
         }
     }
 
+    /// An object of the cache.
+    #[cfg(test)]
+    pub(crate) fn known(
+        &self,
+        named: GroupResource,
+        key: &NamespacedName,
+    ) -> Option<&ObjectSnapshot> {
+        self.cache.get(named, key)
+    }
+
     /// The kinds to subscribe to.
     pub(crate) fn interest() -> KindInterest {
         let named = |(group, resource): &GroupResource| ((*group).into(), (*resource).into());

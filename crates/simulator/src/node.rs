@@ -1,7 +1,9 @@
-//! One simulated Node that stays ready and renews its heartbeat. It has no kubelet.
+//! Simulated Nodes that stay ready and renew their heartbeat. They have no kubelet.
 //!
-//! It registers once, like a kubelet when it starts. If a user deletes the Node, it is not created again; if a user marks
-//! it not ready, it stays not ready.
+//! They register once, like a kubelet when it starts. If a user deletes a Node, it is not created again; if a user marks
+//! it not ready, it stays not ready. Nodes of users that have the label and are ready get heartbeats, too.
+
+use std::collections::BTreeSet;
 
 use caretaker_controllers::runtime::call::{ApiCall, CallTarget};
 use jiff::Timestamp;
@@ -13,40 +15,60 @@ use crate::actor::{
 use crate::cache::{GroupResource, ObjectCache, ObjectSnapshot};
 use crate::objects::{later, time, time_at};
 
-/// Name of the Node.
+/// Name of the first Node; the others have a number, from 2.
 pub const NAME: &str = "simulated-node";
 /// Has the value `true` on every Node whose Pods are simulated. Pods of other Nodes are left to their kubelets.
 pub const LABEL: &str = "simulate.caretaker.dev/node";
+/// The number of Nodes that can be asked for: every DaemonSet looks at all of them at each change.
+pub const COUNT_MAX: u32 = 1_000;
 
 pub(crate) const NODES: GroupResource = ("", "nodes");
-/// Interval of heartbeats; kubelet's, when nothing else changes.
+/// Interval of heartbeats in the status; kubelet's, when nothing else changes. Leases are renewed more often.
 const HEARTBEAT_SECS: i64 = 300;
 
-/// Registers the Node and renews its heartbeat.
-#[derive(Debug, Default)]
+/// Registers Nodes and renews their heartbeats.
+#[derive(Debug)]
 pub(crate) struct NodeActor {
-    /// The Node exists or has existed.
-    is_registered: bool,
+    /// The number of Nodes to register.
+    count: u32,
+    /// Nodes that exist or have existed.
+    registered: BTreeSet<Box<str>>,
 }
 
 // === impl NodeActor ===
+
+impl NodeActor {
+    pub(crate) fn new(count: u32) -> Self {
+        Self {
+            count: count.min(COUNT_MAX),
+            registered: BTreeSet::new(),
+        }
+    }
+
+    /// The number of the Node of this name, from 1.
+    fn number(&self, name: &str) -> Option<u32> {
+        (1..=self.count).find(|number| name_of(*number) == name)
+    }
+}
 
 impl Actor for NodeActor {
     const NAME: &'static str = "simulated-nodes";
     const KINDS: &'static [GroupResource] = &[NODES];
 
     fn roots(&self) -> Vec<NamespacedName> {
-        vec![NamespacedName::new("", NAME)]
+        let names = (1..=self.count).map(name_of);
+        names.map(|name| NamespacedName::new("", &name)).collect()
     }
 
     fn observe_own(&mut self, node: &ObjectSnapshot) {
-        self.is_registered |= *node.meta().name == *NAME;
+        self.registered.insert(node.meta().name.clone());
     }
 
     fn absent(&self, cache: &ObjectCache, key: &NamespacedName, now: Timestamp) -> ActorDecision {
-        if self.is_registered || *key.name != *NAME {
+        let number = self.number(&key.name);
+        let Some(number) = number.filter(|_| !self.registered.contains(&key.name)) else {
             return rest("the Node was deleted");
-        }
+        };
         let Some((kind, _)) = cache.served(NODES) else {
             return retry("Nodes are not served");
         };
@@ -54,30 +76,41 @@ impl Actor for NodeActor {
             target: CallTarget {
                 kind,
                 namespace: "".into(),
-                name: NAME.into(),
+                name: key.name.clone(),
             },
             subresource: None,
-            object: node(now),
+            object: node(number, now),
         };
         request(call, "the Node registers")
     }
 
     fn decide(&self, _: &ObjectCache, node: &ObjectSnapshot, now: Timestamp) -> ActorDecision {
-        if *node.meta().name != *NAME || !is_fit(node) {
+        if !is_fit(node) {
             return rest("the Node is not simulated or not ready");
         }
-        let mut status = node.at("/status").clone();
-        let Some(ready) = ready(&mut status) else {
-            return rest("the Node has no Ready condition");
-        };
-        let due = time_at(&ready["lastHeartbeatTime"]).map(|last| later(last, HEARTBEAT_SECS));
-        match due {
+        let last = node.items("/status/conditions").iter();
+        let last = last
+            .filter(|known| known["type"] == "Ready")
+            .find_map(|known| time_at(&known["lastHeartbeatTime"]));
+        match last.map(|last| later(last, HEARTBEAT_SECS)) {
             Some(due) if due > now => wait_until(due, "the heartbeat is not due"),
             _ => {
-                ready["lastHeartbeatTime"] = time(now).into();
+                let mut status = node.at("/status").clone();
+                let conditions = status["conditions"].as_array_mut();
+                for condition in conditions.into_iter().flatten() {
+                    condition["lastHeartbeatTime"] = time(now).into();
+                }
                 set_status(node, &status, "the heartbeat is due")
             }
         }
+    }
+}
+
+/// The name of the Node with this number.
+fn name_of(number: u32) -> String {
+    match number {
+        0 | 1 => NAME.to_owned(),
+        number => format!("{NAME}-{number}"),
     }
 }
 
@@ -87,13 +120,18 @@ pub(crate) fn is_fit(node: &ObjectSnapshot) -> bool {
     labels[LABEL] == "true" && node.is_true("Ready") && !node.is_deleting()
 }
 
-fn ready(status: &mut Value) -> Option<&mut Value> {
-    let conditions = status["conditions"].as_array_mut()?;
-    conditions.iter_mut().find(|known| known["type"] == "Ready")
+/// The address of a Node; empty if it has none.
+pub(crate) fn address(node: &ObjectSnapshot) -> &str {
+    let mut addresses = node.items("/status/addresses").iter();
+    let internal = addresses.find(|known| known["type"] == "InternalIP");
+    internal
+        .and_then(|known| known["address"].as_str())
+        .unwrap_or_default()
 }
 
-fn node(now: Timestamp) -> Value {
-    let now = time(now);
+fn node(number: u32, now: Timestamp) -> Value {
+    let (now, name) = (time(now), name_of(number));
+    let address = format!("10.0.{}.{}", number / 256, number % 256);
     let condition = |of: &str, status: &str, reason: &str| {
         json!({"type": of, "status": status, "reason": reason, "message": "simulated: no kubelet runs",
             "lastHeartbeatTime": now, "lastTransitionTime": now})
@@ -104,14 +142,14 @@ fn node(now: Timestamp) -> Value {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {
-            "name": NAME,
-            "labels": {LABEL: "true", "kubernetes.io/hostname": NAME, "kubernetes.io/os": "linux",
+            "name": name,
+            "labels": {LABEL: "true", "kubernetes.io/hostname": name, "kubernetes.io/os": "linux",
                 "kubernetes.io/arch": "amd64"},
         },
         "status": {
             "capacity": amounts,
             "allocatable": amounts,
-            "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}, {"type": "Hostname", "address": NAME}],
+            "addresses": [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}],
             "conditions": [
                 condition("MemoryPressure", "False", "Simulated"),
                 condition("DiskPressure", "False", "Simulated"),
@@ -131,30 +169,40 @@ mod tests {
     use crate::tests::{ActorHarness, START, decided};
 
     #[test]
-    fn node_registers_and_renews_its_heartbeat() {
-        let mut harness = ActorHarness::of(NodeActor::default());
-        let key = NamespacedName::new("", NAME);
-        let registered = decided(&harness.decide(&key, START));
-        assert_eq!(registered.verb, "create");
-        assert_eq!(registered.body["status"]["conditions"][3]["type"], "Ready");
-        harness.answer(&key, registered.body);
-        let due = later(START, HEARTBEAT_SECS);
-        assert_eq!(harness.at(&key, START), Some(due));
-        let beat = decided(&harness.decide(&key, due));
-        assert_eq!(beat.verb, "patch");
-        let conditions = &beat.body["status"]["conditions"];
-        assert_eq!(conditions[3]["lastHeartbeatTime"], time(due));
-        assert_eq!(conditions[3]["lastTransitionTime"], time(START));
+    fn nodes_register_and_renew_their_heartbeats() {
+        let mut harness = ActorHarness::of(NodeActor::new(2));
+        for (name, address) in [(NAME, "10.0.0.1"), ("simulated-node-2", "10.0.0.2")] {
+            let key = NamespacedName::new("", name);
+            let registered = decided(&harness.decide(&key, START));
+            assert_eq!(
+                (registered.verb, registered.name.as_str()),
+                ("create", name)
+            );
+            let status = &registered.body["status"];
+            assert_eq!(status["conditions"][3]["type"], "Ready");
+            assert_eq!(status["addresses"][0]["address"], address);
+            harness.answer(&key, registered.body);
+            let due = later(START, HEARTBEAT_SECS);
+            assert_eq!(harness.at(&key, START), Some(due));
+            let beat = decided(&harness.decide(&key, due));
+            assert_eq!(beat.verb, "patch");
+            for condition in beat.body["status"]["conditions"].as_array().unwrap() {
+                assert_eq!(condition["lastHeartbeatTime"], time(due));
+                assert_eq!(condition["lastTransitionTime"], time(START));
+            }
+        }
+        let third = NamespacedName::new("", "simulated-node-3");
+        assert!(harness.is_resting(&third, START));
     }
 
     #[test]
     fn deleted_or_not_ready_node_stays_so() {
         let key = NamespacedName::new("", NAME);
-        let mut harness = ActorHarness::of(NodeActor::default());
-        harness.applied(NODES, node(START));
+        let mut harness = ActorHarness::of(NodeActor::new(1));
+        harness.applied(NODES, node(1, START));
         harness.deleted(NODES, &key);
         assert!(harness.is_resting(&key, later(START, 1000)));
-        let mut tired = node(START);
+        let mut tired = node(1, START);
         tired["status"]["conditions"][3]["status"] = "False".into();
         harness.applied(NODES, tired);
         assert!(harness.is_resting(&key, later(START, 1000)));

@@ -64,28 +64,56 @@ pub(crate) fn create(
     owner: &ObjectSnapshot,
     named: GroupResource,
     name: &str,
+    mut object: Value,
+) -> Option<ApiCall> {
+    object["metadata"]["ownerReferences"] = json!([reference(cache, owner)?]);
+    create_beside(cache, owner, named, name, object)
+}
+
+/// Creates an object in the namespace of another one, without an owner reference. `None` if the kind is not served.
+pub(crate) fn create_beside(
+    cache: &ObjectCache,
+    other: &ObjectSnapshot,
+    named: GroupResource,
+    name: &str,
     object: Value,
 ) -> Option<ApiCall> {
+    let key = NamespacedName::new(&other.meta().namespace, name);
+    create_at(cache, named, &key, object)
+}
+
+/// Creates an object. `None` if the kind is not served.
+pub(crate) fn create_at(
+    cache: &ObjectCache,
+    named: GroupResource,
+    key: &NamespacedName,
+    mut object: Value,
+) -> Option<ApiCall> {
     let (id, kind) = cache.served(named)?;
-    let owning = cache.kind(owner.kind())?;
-    let mut object = object;
     object["apiVersion"] = kind.api_version().into();
     object["kind"] = (*kind.kind).into();
-    object["metadata"]["name"] = name.into();
-    object["metadata"]["namespace"] = (*owner.meta().namespace).into();
-    object["metadata"]["ownerReferences"] = json!([{
-        "apiVersion": owning.api_version(), "kind": &*owning.kind, "name": &*owner.meta().name,
-        "uid": owner.meta().uid.to_string(), "controller": true, "blockOwnerDeletion": true,
-    }]);
+    object["metadata"]["name"] = (*key.name).into();
+    if !key.namespace.is_empty() {
+        object["metadata"]["namespace"] = (*key.namespace).into();
+    }
     Some(ApiCall::Create {
         target: CallTarget {
             kind: id,
-            namespace: owner.meta().namespace.clone(),
-            name: name.into(),
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
         },
         subresource: None,
         object,
     })
+}
+
+/// The reference to an owner that is the controller of its dependents.
+pub(crate) fn reference(cache: &ObjectCache, owner: &ObjectSnapshot) -> Option<Value> {
+    let kind = cache.kind(owner.kind())?;
+    Some(json!({
+        "apiVersion": kind.api_version(), "kind": &*kind.kind, "name": &*owner.meta().name,
+        "uid": owner.meta().uid.to_string(), "controller": true, "blockOwnerDeletion": true,
+    }))
 }
 
 /// A Pod from a template: its labels, annotations and spec.
@@ -96,6 +124,12 @@ pub(crate) fn pod_of(template: &Value) -> Value {
         "metadata": {"labels": part(&metadata["labels"]), "annotations": part(&metadata["annotations"])},
         "spec": part(&template["spec"]),
     })
+}
+
+/// The value of a label; empty if there is none.
+pub(crate) fn label<'a>(object: &'a ObjectSnapshot, name: &str) -> &'a str {
+    let labels = object.at("/metadata/labels");
+    labels[name].as_str().unwrap_or_default()
 }
 
 /// Deletes an object with its own grace period.
@@ -127,6 +161,17 @@ pub(crate) fn change(
         form: PatchForm::Merge,
         patch: json!({ field: patch }),
     })
+}
+
+/// Changes fields of an object by a JSON merge patch.
+pub(crate) fn merge(object: &ObjectSnapshot, patch: Value) -> ApiCall {
+    ApiCall::Patch {
+        target: object.target(),
+        judged: object.judged(),
+        subresource: None,
+        form: PatchForm::Merge,
+        patch,
+    }
 }
 
 /// Patches the status to `wanted`; `None` if it has this value already.

@@ -15,7 +15,7 @@ mod status;
 mod tests;
 
 use jiff::Timestamp;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use self::status::{ContainerReadiness, ContainerState};
 use crate::actor::{
@@ -24,7 +24,7 @@ use crate::actor::{
 use crate::annotations::{PodBehaviour, PodOutcome};
 use crate::cache::{GroupResource, ObjectCache, ObjectSnapshot};
 use crate::events::{on_state, on_success, pod_created, pod_deleted};
-use crate::node::{NODES, is_fit};
+use crate::node::{self, NODES, is_fit};
 use crate::objects::{delete, delete_with_grace, free_name, hash, later, pod_of, time, time_at};
 
 pub(crate) const PODS: GroupResource = ("", "pods");
@@ -85,8 +85,18 @@ pub(crate) fn is_active(pod: &ObjectSnapshot) -> bool {
 
 /// Creates one more Pod of a Job or ReplicaSet.
 pub(crate) fn make_pod(cache: &ObjectCache, owner: &ObjectSnapshot) -> ActorDecision {
+    make_pod_of(cache, owner, owner.at("/spec/template"))
+}
+
+/// Creates one more Pod of an owner from this template.
+pub(crate) fn make_pod_of(
+    cache: &ObjectCache,
+    owner: &ObjectSnapshot,
+    template: &Value,
+) -> ActorDecision {
     let name = free_name(cache, owner, PODS);
-    let pod = pod_of(owner.at("/spec/template"));
+    let mut pod = pod_of(template);
+    pod["metadata"]["generateName"] = format!("{}-", owner.meta().name).into();
     let decision = make(cache, owner, PODS, (&name, pod), "too few Pods");
     on_success(decision, [pod_created(cache, owner, &name)])
 }
@@ -149,11 +159,15 @@ fn run(
         return on_state(decision, events::pulling(cache, pod));
     }
     let address = address(pod);
+    let node = cache.get(NODES, &NamespacedName::new("", pod.text("/spec/nodeName")));
+    let host = node.map(node::address).unwrap_or_default();
     let mut status = ContainerState::running(now).status_of(pod, now);
     status["phase"] = "Running".into();
     status["startTime"] = time(now).into();
-    status["hostIP"] = "10.0.0.1".into();
-    status["hostIPs"] = json!([{"ip": "10.0.0.1"}]);
+    if !host.is_empty() {
+        status["hostIP"] = host.into();
+        status["hostIPs"] = json!([{"ip": host}]);
+    }
     status["podIP"] = address.as_str().into();
     status["podIPs"] = json!([{"ip": address}]);
     let decision = set_status(pod, &status, "the Pod starts");

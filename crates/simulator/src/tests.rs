@@ -1,5 +1,7 @@
 //! A harness for table tests: it feeds objects to an actor and inspects its decisions.
 
+mod world;
+
 use std::sync::Arc;
 
 use caretaker_controllers::runtime::call::{ApiAnswer, ApiCall, CallFailure, FailureKind};
@@ -12,7 +14,9 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::actor::{Actor, ActorController, ActorDecision, NamespacedName};
-use crate::cache::GroupResource;
+use crate::cache::{GroupResource, ObjectSnapshot};
+
+pub(crate) use world::ObjectWorld;
 
 /// The start time of every test.
 pub(crate) const START: Timestamp = Timestamp::constant(1_767_225_600, 0);
@@ -36,7 +40,10 @@ pub(crate) struct RequestSummary {
 }
 
 /// The kinds that tests use.
-const VERSIONS: [(&str, &str, &str, &str); 21] = [
+const VERSIONS: [(&str, &str, &str, &str); 24] = [
+    ("coordination.k8s.io", "leases", "v1", "Lease"),
+    ("apps", "daemonsets", "v1", "DaemonSet"),
+    ("apps", "controllerrevisions", "v1", "ControllerRevision"),
     ("", "services", "v1", "Service"),
     ("", "endpoints", "v1", "Endpoints"),
     ("discovery.k8s.io", "endpointslices", "v1", "EndpointSlice"),
@@ -134,8 +141,28 @@ impl<A: Actor> ActorHarness<A> {
     pub(crate) fn deleted(&mut self, named: GroupResource, key: &NamespacedName) {
         let object =
             serde_json::json!({"metadata": {"name": &*key.name, "namespace": &*key.namespace}});
+        self.deleted_as(named, object);
+    }
+
+    /// The watch shows the deletion of this object.
+    pub(crate) fn deleted_as(&mut self, named: GroupResource, object: Value) {
         let record = self.record(named, object);
         self.observe(&ObservedChange::Deleted(record));
+    }
+
+    /// An object of the namespace `n` as the actor knows it.
+    pub(crate) fn snapshot(&self, named: GroupResource, name: &str) -> ObjectSnapshot {
+        let key = NamespacedName::new("n", name);
+        self.controller.known(named, &key).unwrap().clone()
+    }
+
+    /// The group and resource of a request.
+    pub(crate) fn resource(&self, call: &ApiCall) -> GroupResource {
+        let kind = self.catalog.get(call.target().kind).unwrap();
+        let mut rows = VERSIONS.iter();
+        let row = rows.find(|row| *row.0 == *kind.group && *row.1 == *kind.resource);
+        let row = row.unwrap();
+        (row.0, row.1)
     }
 
     pub(crate) fn decide(&self, key: &NamespacedName, now: Timestamp) -> ActorDecision {
@@ -158,12 +185,7 @@ impl<A: Actor> ActorHarness<A> {
     /// The API server returns this object for the decided create or patch.
     pub(crate) fn answer(&mut self, key: &NamespacedName, object: Value) {
         let call = call(&self.decide(key, START));
-        let kind = self.catalog.get(call.target().kind).unwrap().clone();
-        let named = VERSIONS
-            .iter()
-            .find(|row| *row.0 == *kind.group && *row.1 == *kind.resource)
-            .unwrap();
-        let record = self.record((named.0, named.1), object);
+        let record = self.record(self.resource(&call), object);
         let answer = ApiAnswer::Object(record);
         self.controller.answered(AnsweredCall {
             key,

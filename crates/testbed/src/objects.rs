@@ -55,6 +55,7 @@ resources! {
         REPLICA_SETS = "/apis/apps/v1" "replicasets";
         STATEFUL_SETS = "/apis/apps/v1" "statefulsets";
         DAEMON_SETS = "/apis/apps/v1" "daemonsets";
+        CONTROLLER_REVISIONS = "/apis/apps/v1" "controllerrevisions";
         JOBS = "/apis/batch/v1" "jobs";
         CRON_JOBS = "/apis/batch/v1" "cronjobs";
         LEASES = "/apis/coordination.k8s.io/v1" "leases";

@@ -20,7 +20,7 @@ use caretaker_controllers::runtime::metrics::ControllerMetrics;
 use caretaker_controllers::ttl::{self, TtlController, TtlSettings};
 use caretaker_machinery::clock::{Clock, REAL_TIME};
 use caretaker_machinery::rng::Rng;
-use caretaker_simulator::volcano;
+use caretaker_simulator::{SimulationOptions, volcano};
 use http::{Request, header};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822;
@@ -172,12 +172,12 @@ impl Target {
     async fn start_actors(
         &self,
         events: EventSink,
-        start: fn(&mut ControllerManager),
+        start: fn(&mut ControllerManager, SimulationOptions),
     ) -> anyhow::Result<InProcessControllers> {
         let clock = self.time().await?;
         let metrics = ControllerMetrics::new();
         let (mut manager, evidence) = self.manager(&clock, events, &metrics);
-        start(&mut manager);
+        start(&mut manager, SimulationOptions::default());
         Ok(InProcessControllers {
             _manager: manager,
             evidence,

@@ -9,6 +9,7 @@ use std::str::FromStr;
 use caretaker_apiserver::listen::SubjectName;
 use caretaker_machinery::clock::REAL_TIME;
 use caretaker_machinery::names;
+use caretaker_simulator::NODES_MAX;
 use clap::{ArgAction, Args, ValueEnum};
 
 use super::controller_flags::ControllerFlags;
@@ -59,9 +60,13 @@ pub(crate) struct UpFlags {
     #[arg(long, value_name = "PORT", value_parser = port)]
     pub(crate) secure_port: Option<u16>,
 
-    /// Simulate Nodes, Pods, Deployments and Jobs; no container runs
+    /// Simulate Nodes, Pods, their controllers and Jobs; no container runs
     #[arg(long)]
     pub(crate) simulate_workloads: bool,
+
+    /// Number of simulated Nodes, up to 1000
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "simulate_workloads", value_parser = node_count)]
+    pub(crate) nodes: u32,
 
     /// Speed of the server's clock relative to the wall clock
     #[arg(long, value_name = "N", default_value_t = REAL_TIME, value_parser = clock_speed)]
@@ -104,6 +109,10 @@ fn instance_name(text: &str) -> Result<String, InvalidValue> {
             "a name like shop or test-2: lower-case letters, digits and -, beginning with a letter, 63 at most",
         )),
     }
+}
+
+fn node_count(text: &str) -> Result<u32, InvalidNumber> {
+    number::<u32, 1, { NODES_MAX as i64 }>(text)
 }
 
 fn clock_speed(text: &str) -> Result<NonZeroU32, InvalidNumber> {

@@ -3,6 +3,8 @@
 //! The simulator's controllers share the watches of the others, but not their evidence and metrics: simulated writes
 //! must not appear as writes of the product.
 
+use std::num::NonZeroU32;
+
 use anyhow::{Context as _, Result};
 use caretaker_controllers::runtime::events::EventSink;
 use caretaker_controllers::runtime::evidence::EvidenceTrail;
@@ -10,14 +12,14 @@ use caretaker_controllers::runtime::feed_set::FeedSet;
 use caretaker_controllers::runtime::manager::{ControllerManager, SharedParts};
 use caretaker_controllers::runtime::metrics::ControllerMetrics;
 use caretaker_machinery::clock::Clock;
-use caretaker_simulator::volcano;
+use caretaker_simulator::{LEASE_SECS, SimulationOptions, volcano};
 
 use crate::args::{ControllerFlags, VOLCANO_CRON, VOLCANO_TTL};
 
 /// Controllers that need the CRDs of Volcano.
 const VOLCANO_CONTROLLERS: [&str; 2] = [VOLCANO_CRON, VOLCANO_TTL];
 
-/// Whether Nodes, Pods, Deployments and Jobs are simulated.
+/// Whether Nodes, Pods, their controllers and Jobs are simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WorkloadMode {
     Absent,
@@ -42,8 +44,22 @@ pub(crate) async fn install(
 pub(crate) const SIMULATED: &str =
     "workloads are simulated: Pods and Jobs start and finish, but no container runs";
 
+/// The size of the simulated cluster. Leases are renewed every 10 seconds of the clock, and at most once per second of the
+/// wall clock.
+pub(crate) fn options(nodes: u32, clock_speed: NonZeroU32) -> SimulationOptions {
+    SimulationOptions {
+        nodes,
+        lease_secs: LEASE_SECS.max(clock_speed.get()),
+    }
+}
+
 /// Starts the simulated controllers. Must be called inside a tokio runtime.
-pub(crate) fn start(client: kube::Client, feeds: FeedSet, clock: Clock) -> ControllerManager {
+pub(crate) fn start(
+    client: kube::Client,
+    feeds: FeedSet,
+    clock: Clock,
+    options: SimulationOptions,
+) -> ControllerManager {
     let metrics = ControllerMetrics::new();
     let (events, recorder) = EventSink::new(client.clone(), clock.clone(), metrics.clone());
     // The task ends with the controllers, which hold the sinks.
@@ -57,6 +73,6 @@ pub(crate) fn start(client: kube::Client, feeds: FeedSet, clock: Clock) -> Contr
         metrics,
         limit: None,
     });
-    caretaker_simulator::start(&mut manager);
+    caretaker_simulator::start(&mut manager, options);
     manager
 }

@@ -1,6 +1,7 @@
 //! Simulated scheduler: binds a Pod to a Node, and reports a Pod that no Node can take.
 //!
-//! The choice of a Node ignores requests, selectors, affinity and taints. Messages are those of `pkg/scheduler`, 1.36.
+//! A Pod goes to a Node that its selector and affinity select and whose taints it tolerates; requests, preferences and
+//! affinity to other Pods are ignored. Messages are those of `pkg/scheduler`, 1.36.
 
 use std::collections::BTreeMap;
 
@@ -14,6 +15,7 @@ use crate::cache::{ObjectCache, ObjectSnapshot};
 use crate::events::{identity, on_success, reported_by};
 use crate::node::{LABEL, NODES, is_fit};
 use crate::objects::{hash, set_condition};
+use crate::placement::{REPELLING, selects, tolerates, tolerates_cordon};
 
 /// Names of the simulated schedulers. Pods with another scheduler wait for it.
 const SCHEDULERS: [&str; 2] = ["default-scheduler", "volcano"];
@@ -29,11 +31,11 @@ pub(super) fn bind(cache: &ObjectCache, pod: &ObjectSnapshot, now: Timestamp) ->
     };
     let nodes: Vec<&ObjectSnapshot> = cache
         .all(NODES)
-        .filter(|node| why_not(node).is_none())
+        .filter(|node| why_not(pod, node).is_none())
         .collect();
     let about = identity(cache, pod);
     if nodes.is_empty() {
-        let message = no_node(cache);
+        let message = no_node(cache, pod);
         let decision = unschedulable(pod, &message, now);
         let event = EventNote::warning(about, "FailedScheduling", message);
         return on_success(decision, [reported_by(scheduler, "", event)]);
@@ -71,23 +73,24 @@ fn unschedulable(pod: &ObjectSnapshot, message: &str, now: Timestamp) -> ActorDe
     set_status(pod, &status, "no Node is available")
 }
 
-/// Why a Node takes no Pod.
-fn why_not(node: &ObjectSnapshot) -> Option<&'static str> {
-    if node.at("/metadata/labels")[LABEL] != "true" {
-        // A real scheduler would leave such a Node out for a selector that the Pod has.
+/// Why a Node does not take a Pod.
+fn why_not(pod: &ObjectSnapshot, node: &ObjectSnapshot) -> Option<&'static str> {
+    let spec = pod.at("/spec");
+    // A real scheduler would leave a Node without the label out for a selector that the Pod has.
+    if node.at("/metadata/labels")[LABEL] != "true" || !selects(spec, node) {
         Some("node(s) didn't match Pod's node affinity/selector")
-    } else if *node.at("/spec/unschedulable") == true {
+    } else if !tolerates_cordon(spec, node) {
         Some("node(s) were unschedulable")
-    } else if !is_fit(node) {
+    } else if !is_fit(node) || !tolerates(spec, node, REPELLING) {
         Some("node(s) had untolerated taint(s)")
     } else {
         None
     }
 }
 
-fn no_node(cache: &ObjectCache) -> String {
+fn no_node(cache: &ObjectCache, pod: &ObjectSnapshot) -> String {
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
-    for reason in cache.all(NODES).filter_map(why_not) {
+    for reason in cache.all(NODES).filter_map(|node| why_not(pod, node)) {
         *reasons.entry(reason).or_default() += 1;
     }
     let all: usize = reasons.values().sum();

@@ -4,6 +4,8 @@
 //! The actors are ours in process, beside the embedded and beside the real server; the garbage collector is any. The
 //! server judges the actors' writes: the real one by its validation.
 
+mod sets;
+
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -22,10 +24,16 @@ pub const CONTROLLERS: &[&str] = super::ttl::CONTROLLERS;
 pub static SUITE: CaseSuite = CaseSuite {
     name: "workloads",
     controllers: CONTROLLERS,
-    themes: &[CaseTheme {
-        name: "workloads",
-        cases: CASES,
-    }],
+    themes: &[
+        CaseTheme {
+            name: "workloads",
+            cases: CASES,
+        },
+        CaseTheme {
+            name: "sets",
+            cases: sets::CASES,
+        },
+    ],
 };
 
 const CASES: &[TestCase] = &[
