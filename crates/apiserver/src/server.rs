@@ -6,6 +6,7 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::task::{Context, Poll};
 
@@ -27,7 +28,7 @@ use crate::openapi;
 use crate::request::{RequestPath, RequestQuery, ResourcePath};
 use crate::respond::{self, ResponseBody};
 use crate::store::ObjectStore;
-use crate::strategy;
+use crate::strategy::{self, WorkloadSource};
 use crate::upkeep;
 use crate::verbs::{self, ResourceRequest};
 
@@ -44,6 +45,7 @@ pub(crate) struct ServerState {
     pub(crate) metrics: ServerMetrics,
     kinds: RwLock<Arc<KindTable>>,
     rng: Mutex<Rng>,
+    warns_of_idle_workloads: AtomicBool,
 }
 
 /// The caller. The server enforces no authorization; the name is for logs and `kubectl auth whoami`.
@@ -92,10 +94,17 @@ impl ApiServer {
                 metrics: ServerMetrics::default(),
                 kinds: RwLock::new(Arc::new(KindTable::builtin())),
                 rng: Mutex::new(rng),
+                warns_of_idle_workloads: AtomicBool::new(false),
             }),
         };
         upkeep::start(&server.state, upkeep);
         server
+    }
+
+    /// From now on, who creates a Pod or another workload is warned that nothing acts on it.
+    pub fn warn_of_idle_workloads(&self) {
+        let warns = &self.state.warns_of_idle_workloads;
+        warns.store(true, Ordering::Relaxed);
     }
 
     /// Returns the API as one caller sees it, for `kube::Client::new`.
@@ -250,6 +259,13 @@ struct RequestHead {
 // === impl ServerState ===
 
 impl ServerState {
+    pub(crate) fn workloads(&self) -> WorkloadSource {
+        match self.warns_of_idle_workloads.load(Ordering::Relaxed) {
+            true => WorkloadSource::None,
+            false => WorkloadSource::Some,
+        }
+    }
+
     /// Returns the present table of kinds.
     pub(crate) fn kinds(&self) -> Arc<KindTable> {
         self.kinds

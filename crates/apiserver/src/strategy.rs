@@ -225,9 +225,19 @@ pub(crate) fn deprecation(kind: &ServedKind) -> Option<String> {
     row.map(|(_, _, warning)| (*warning).to_owned())
 }
 
+/// Whether something acts on workloads: Pods, their controllers, and Jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WorkloadSource {
+    /// Nothing that this server knows of. Who creates a workload is warned.
+    None,
+    /// Simulated workloads, or a test that says nothing.
+    Some,
+}
+
 /// Returns the warnings about a change that do not depend on the strategy of the kind.
 pub(crate) fn general_warnings(
     kind: &ServedKind,
+    workloads: WorkloadSource,
     old: Option<&ObjectTree>,
     new: &ObjectTree,
 ) -> Vec<String> {
@@ -242,8 +252,13 @@ pub(crate) fn general_warnings(
         };
         return added.into_iter().map(warning).collect();
     }
-    let warning = || format!("{} is stored, but not enforced by caretaker", kind.kind);
-    kind.rules.unenforced.then(warning).into_iter().collect()
+    let warning = format!("{} is stored, but not enforced by caretaker", kind.kind);
+    let is_idle = kind.rules.simulated && workloads == WorkloadSource::None && old.is_none();
+    match (kind.rules.unenforced, is_idle) {
+        (true, _) => vec![warning],
+        (false, true) => vec![warning + " without --simulate-workloads"],
+        (false, false) => Vec::new(),
+    }
 }
 
 /// A write to the status leaves the rest of the object as it is. Built-in kinds let it change metadata too.
@@ -289,5 +304,46 @@ fn count_generation(kind: &ServedKind, old: &ObjectTree, new: &mut ObjectTree) {
         let generation = value_at(old, "/metadata/generation").as_i64();
         let generation = generation.unwrap_or(0) + 1;
         metadata::of(new).insert("generation".into(), generation.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::KindTable;
+
+    #[test]
+    fn kinds_without_effect_warn() {
+        let kinds = KindTable::builtin();
+        let always = |kind: &str| Some(format!("{kind} is stored, but not enforced by caretaker"));
+        let idle = |kind: &str| always(kind).map(|text| text + " without --simulate-workloads");
+        let cases = [
+            ("v1", "ConfigMap", None, None),
+            ("batch/v1", "CronJob", None, None),
+            ("v1", "Pod", idle("Pod"), None),
+            ("apps/v1", "StatefulSet", idle("StatefulSet"), None),
+            (
+                "v1",
+                "PersistentVolumeClaim",
+                always("PersistentVolumeClaim"),
+                always("PersistentVolumeClaim"),
+            ),
+            (
+                "autoscaling/v2",
+                "HorizontalPodAutoscaler",
+                always("HorizontalPodAutoscaler"),
+                always("HorizontalPodAutoscaler"),
+            ),
+        ];
+        let object = ObjectTree::new();
+        for (version, name, bare, simulated) in cases {
+            let kind = kinds.by_kind(version, name).unwrap();
+            let warns = |source, old| general_warnings(kind, source, old, &object);
+            let of = |expected: &Option<String>| expected.iter().cloned().collect::<Vec<_>>();
+            assert_eq!(warns(WorkloadSource::None, None), of(&bare), "{name}");
+            assert_eq!(warns(WorkloadSource::Some, None), of(&simulated), "{name}");
+            // Who changes a workload was warned when it was created.
+            assert_eq!(warns(WorkloadSource::None, Some(&object)), of(&simulated));
+        }
     }
 }

@@ -61,7 +61,10 @@ async fn serve(args: &UpFlags, manifests: &[ManifestObject]) -> Result<ExitCode>
     let server = wiring::server(clock.clone())?;
     let workloads = match args.simulate_workloads {
         true => WorkloadMode::Simulated,
-        false => WorkloadMode::Absent,
+        false => {
+            server.warn_of_idle_workloads();
+            WorkloadMode::Absent
+        }
     };
     simulation::install(&in_process_client(&server), &args.controllers, workloads).await?;
     apply::apply(in_process_client(&server), manifests).await?;

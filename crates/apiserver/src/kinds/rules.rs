@@ -30,6 +30,8 @@ pub(crate) struct KindRules {
     pub(crate) keeps_status: bool,
     /// Stored, but no code of this server acts on it.
     pub(crate) unenforced: bool,
+    /// Only simulated workloads act on it.
+    pub(crate) simulated: bool,
     /// Another form of the resource of the same name in the core group.
     pub(crate) of_core: bool,
     /// A failed precondition of a delete is reported in the words of the storage.
@@ -101,6 +103,7 @@ impl KindRules {
                 }
                 ("keeps-status", "") => rules.keeps_status = true,
                 ("unenforced", "") => rules.unenforced = true,
+                ("simulated", "") => rules.simulated = true,
                 ("of-core", "") => rules.of_core = true,
                 ("storage-words", "") => rules.storage_words = true,
                 _ => unreachable!("rules.txt: {word:?}"),

@@ -172,7 +172,8 @@ impl<'a> WriteRequest<'a> {
     ) {
         let kind = &self.request.kind;
         let repeated = metadata::dedupe_owners(new).map(|uids| owners.warning(&uids));
-        let general = strategy::general_warnings(kind, old, new);
+        let workloads = self.server.workloads();
+        let general = strategy::general_warnings(kind, workloads, old, new);
         let special = kind.strategy.warnings(old, new);
         for warning in repeated.into_iter().chain(general).chain(special) {
             if !self.warnings.contains(&warning) {
