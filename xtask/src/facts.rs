@@ -1,10 +1,11 @@
 //! The data files of the embedded API server, read from a real one: its resources, how the fields of their kinds are
-//! merged, and the types of these fields. They are sorted, tab separated text, so that a new Kubernetes version is a
+//! merged, the types of these fields, and the objects that it creates at its start. They are sorted, tab separated text, so that a new Kubernetes version is a
 //! readable diff.
 //!
 //! Only stable group-versions (`v1`, `v2`) of built-in resources are taken; a server with custom resources is refused.
 //! The head of each file explains its columns.
 
+mod bootstrap;
 mod discovery;
 mod fields;
 mod types;
@@ -16,6 +17,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::cargo::workspace;
 use crate::http::HttpClient;
+use bootstrap::BootstrapFacts;
 use discovery::ResourceFacts;
 use fields::MergeFacts;
 use types::TypeFacts;
@@ -23,6 +25,7 @@ use types::TypeFacts;
 const RESOURCES: &str = "resources.txt";
 const FIELDS: &str = "fields.txt";
 const TYPES: &str = "types.txt";
+const BOOTSTRAP: &str = "bootstrap.txt";
 /// The text of an empty column.
 const NOTHING: &str = "-";
 
@@ -32,6 +35,7 @@ pub struct ServerFacts {
     resources: String,
     fields: String,
     types: String,
+    bootstrap: String,
     /// Names and numbers, in the order to print.
     pub counts: Vec<(&'static str, usize)>,
 }
@@ -50,13 +54,20 @@ impl ServerFacts {
         let resources = ResourceFacts::ask(client)?;
         let fields = MergeFacts::ask(client, &resources)?;
         let types = TypeFacts::ask(&resources.kinds())?;
-        let counts = [resources.counts(), fields.counts(), types.counts()].concat();
+        let bootstrap = BootstrapFacts::ask(client)?;
+        let counts = [
+            resources.counts(),
+            fields.counts(),
+            types.counts(),
+            bootstrap.counts(),
+        ];
         let head = format!("# Kubernetes {version}\n");
         Ok(Self {
             resources: head.clone() + &resources.text(),
             fields: head.clone() + &fields.text(),
-            types: head + &types.text(),
-            counts,
+            types: head.clone() + &types.text(),
+            bootstrap: head + &bootstrap.text(),
+            counts: counts.concat(),
         })
     }
 
@@ -70,6 +81,7 @@ impl ServerFacts {
             (RESOURCES, &self.resources),
             (FIELDS, &self.fields),
             (TYPES, &self.types),
+            (BOOTSTRAP, &self.bootstrap),
         ];
         files
             .into_iter()
