@@ -28,11 +28,13 @@
 //! ```
 //!
 //! A request goes through `server`, which parses it (`request`, `negotiate`, `body`, `protobuf`), finds its kind (`kinds`) and calls a
-//! verb (`verbs`, with `metadata`, `deletion`, `strategy`). The verb reads and writes the `store`. `respond`, `tables` and
+//! verb (`verbs`, with `metadata`, `deletion`, `strategy`, `allocation`). The verb reads and writes the `store`. `respond`, `tables` and
 //! `watching` write the response. `discovery`, `openapi`, `health` and `metrics` serve the other paths; `upkeep` runs the
 //! background tasks.
 
+mod allocation;
 mod body;
+mod bootstrap;
 mod deletion;
 mod discovery;
 mod etag;
@@ -58,4 +60,4 @@ mod verbs;
 mod watching;
 
 pub use respond::ResponseBody;
-pub use server::{ApiServer, ApiService, UpkeepTasks, UserIdentity};
+pub use server::{AccountOptions, ApiServer, ApiService, ServerOptions, UpkeepTasks, UserIdentity};

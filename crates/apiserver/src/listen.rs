@@ -228,6 +228,12 @@ impl ApiListener {
         self.address
     }
 
+    /// The certificate of the server's authority in PEM; none for plain HTTP.
+    #[must_use]
+    pub fn root_ca(&self) -> Option<&str> {
+        self.tls.as_ref().map(|tls| tls.authority.as_str())
+    }
+
     /// The URL for clients on this machine.
     #[must_use]
     pub fn url(&self) -> String {
@@ -269,7 +275,7 @@ impl ApiListener {
             context,
             url: &self.url(),
             remote: &self.remote_addresses(context),
-            authority: self.tls.as_ref().map(|tls| tls.authority.as_str()),
+            authority: self.root_ca(),
             token: &self.gate.token,
         })
     }

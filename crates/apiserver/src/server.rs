@@ -5,6 +5,7 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -17,7 +18,9 @@ use http::{Method, Request, Response, header};
 use hyper::body::Incoming;
 use tower_service::Service;
 
+use crate::allocation::NodePortPool;
 use crate::body;
+use crate::bootstrap;
 use crate::discovery;
 use crate::health;
 use crate::kinds::{KindTable, ServedKind};
@@ -29,7 +32,7 @@ use crate::request::{RequestPath, RequestQuery, ResourcePath};
 use crate::respond::{self, ResponseBody};
 use crate::store::ObjectStore;
 use crate::strategy::{self, WorkloadSource};
-use crate::upkeep;
+use crate::upkeep::{self, accounts::AccountKeeper};
 use crate::verbs::{self, ResourceRequest};
 
 /// An embedded Kubernetes API server. Clones are the same server.
@@ -43,6 +46,9 @@ pub(crate) struct ServerState {
     pub(crate) store: ObjectStore,
     pub(crate) clock: Clock,
     pub(crate) metrics: ServerMetrics,
+    pub(crate) node_ports: Mutex<NodePortPool>,
+    /// None if the server keeps no ServiceAccounts.
+    pub(crate) accounts: Option<AccountKeeper>,
     kinds: RwLock<Arc<KindTable>>,
     rng: Mutex<Rng>,
     warns_of_idle_workloads: AtomicBool,
@@ -68,6 +74,26 @@ pub struct UpkeepTasks {
     pub events: bool,
 }
 
+/// What a server has from the start and does by itself. The default is for tests: the tasks run, and the only objects are
+/// the default namespaces.
+#[derive(Debug, Clone, Default)]
+pub struct ServerOptions {
+    pub upkeep: UpkeepTasks,
+    /// Create the objects that kube-apiserver creates at its start: Service `kubernetes`, roles and bindings,
+    /// PriorityClasses, APIServices and those of Priority and Fairness. Holds the address at which clients reach the server.
+    pub bootstrap: Option<SocketAddr>,
+    /// Keep a ServiceAccount `default` and a ConfigMap `kube-root-ca.crt` in every namespace, and give Pods the account
+    /// that they name. Upstream's controller manager does this, not kube-apiserver.
+    pub accounts: Option<AccountOptions>,
+}
+
+/// What ServiceAccounts need.
+#[derive(Debug, Clone, Default)]
+pub struct AccountOptions {
+    /// The certificate of the server's authority in PEM; none for plain HTTP, where no ConfigMap is kept.
+    pub root_ca: Option<String>,
+}
+
 /// The API as a tower service for one caller.
 #[derive(Clone)]
 pub struct ApiService {
@@ -87,17 +113,36 @@ impl ApiServer {
     /// Starts a server that runs only some of its tasks.
     #[must_use]
     pub fn ephemeral_with(clock: Clock, rng: Rng, upkeep: UpkeepTasks) -> Self {
+        let options = ServerOptions {
+            upkeep,
+            ..ServerOptions::default()
+        };
+        Self::start(clock, rng, options)
+    }
+
+    /// Starts a server with these objects and tasks.
+    #[must_use]
+    pub fn start(clock: Clock, rng: Rng, options: ServerOptions) -> Self {
+        let accounts = options
+            .accounts
+            .map(|AccountOptions { root_ca }| AccountKeeper { root_ca });
         let server = Self {
             state: Arc::new(ServerState {
                 store: ObjectStore::default(),
                 clock,
                 metrics: ServerMetrics::default(),
+                node_ports: Mutex::default(),
+                accounts,
                 kinds: RwLock::new(Arc::new(KindTable::builtin())),
                 rng: Mutex::new(rng),
                 warns_of_idle_workloads: AtomicBool::new(false),
             }),
         };
-        upkeep::start(&server.state, upkeep);
+        upkeep::create_default_namespaces(&server.state);
+        if let Some(address) = options.bootstrap {
+            bootstrap::create(&server.state, address);
+        }
+        upkeep::start(&server.state, options.upkeep);
         server
     }
 

@@ -5,6 +5,7 @@
 //! implementation. Mirrors the `strategy.go` of upstream's registries, 1.36, as far as it concerns the life of an
 //! object: status, generation, and some rules of specs (immutable fields of Pods and Jobs, schedules of CronJobs).
 
+pub(crate) mod account;
 mod certificate;
 pub(crate) mod convert;
 pub(crate) mod crd;
@@ -14,6 +15,8 @@ pub(crate) mod defaults;
 mod job;
 pub(crate) mod namespace;
 mod pod;
+mod priority;
+mod service;
 mod validation;
 mod volcano_cronjob;
 mod workload;
@@ -24,12 +27,14 @@ use caretaker_machinery::status::{Status, StatusCause};
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::allocation::Allotment;
 use crate::body::FieldError;
 use crate::deletion::{self, DeleteDecision, ObjectDelete};
 use crate::kinds::{GenerationRule, KindTable, ServedKind};
 use crate::metadata::{self, ObjectTree, value_at};
 use crate::server::{ServerState, UserIdentity};
-use crate::store::ObjectKey;
+use crate::store::{ObjectKey, StoredObject};
+use crate::verbs::write::WriteMode;
 
 /// The part of an object that a write may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +58,16 @@ pub(crate) struct ObjectChange<'a> {
     pub(crate) new: &'a ObjectTree,
     /// The stored object that `new` replaces; none for a create.
     pub(crate) old: Option<&'a ObjectTree>,
+}
+
+/// A write for which a strategy may look at other objects.
+#[derive(Clone, Copy)]
+pub(crate) struct ObjectAdmission<'a, 'b> {
+    pub(crate) server: &'a ServerState,
+    pub(crate) kind: &'b ServedKind,
+    pub(crate) mode: WriteMode,
+    /// The stored object that is replaced; none for a create.
+    pub(crate) old: Option<&'b ObjectTree>,
 }
 
 /// The time of a write, its author, and the kinds that are served then.
@@ -96,6 +111,16 @@ pub(crate) trait KindStrategy: fmt::Debug + Sync {
     ) {
     }
 
+    /// Completes an object by what other objects say, and takes the cluster IPs and node ports that it needs. Runs after
+    /// the other preparations of a write to the main part, and before validation.
+    fn admit<'a>(
+        &self,
+        _write: &ObjectAdmission<'a, '_>,
+        _object: &mut ObjectTree,
+    ) -> Result<Option<Allotment<'a>>, Status> {
+        Ok(None)
+    }
+
     /// Returns why the server refuses a change.
     fn validate(&self, _change: &ObjectChange<'_>) -> Vec<StatusCause> {
         Vec::new()
@@ -116,6 +141,9 @@ pub(crate) trait KindStrategy: fmt::Debug + Sync {
         true
     }
 
+    /// Runs after an object is removed; gets its last state.
+    fn removed(&self, _server: &ServerState, _object: &StoredObject) {}
+
     /// Runs after a write is stored and before the client gets its response.
     fn after_commit(&self, _server: &ServerState, _kind: &ServedKind, _key: &ObjectKey) {}
 }
@@ -135,6 +163,7 @@ pub(crate) fn of_builtin(group: &str, plural: &str) -> &'static dyn KindStrategy
         ("", "pods") => &pod::PodStrategy,
         ("", "replicationcontrollers") => &workload::REPLICATION_CONTROLLER,
         ("", "secrets") => &validation::SECRET,
+        ("", "services") => &service::ServiceStrategy,
         ("apiextensions.k8s.io", "customresourcedefinitions") => &crd::DefinitionStrategy,
         ("apps", "daemonsets") => &workload::DAEMON_SET,
         ("apps", "deployments") => &workload::DEPLOYMENT,
@@ -149,7 +178,7 @@ pub(crate) fn of_builtin(group: &str, plural: &str) -> &'static dyn KindStrategy
         ("rbac.authorization.k8s.io", "clusterrolebindings" | "rolebindings") => {
             &validation::RoleBindingStrategy
         }
-        ("scheduling.k8s.io", "priorityclasses") => &validation::PriorityClassStrategy,
+        ("scheduling.k8s.io", "priorityclasses") => &priority::PriorityClassStrategy,
         _ => &PlainStrategy,
     }
 }

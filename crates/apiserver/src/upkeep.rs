@@ -3,6 +3,7 @@
 //! Each task waits for writes, reads the store, and does the next step; it keeps no state that a restart would lose. The
 //! tasks write through the same code as requests, and end with the server.
 
+pub(crate) mod accounts;
 mod crds;
 mod events;
 mod namespaces;
@@ -40,15 +41,17 @@ enum PendingWork {
     Waiting,
 }
 
-/// Creates the default namespaces and starts the tasks.
+/// Starts the tasks.
 pub(crate) fn start(inner: &Arc<ServerState>, upkeep: UpkeepTasks) {
-    create_default_namespaces(inner);
     tokio::spawn(trim_history(Arc::downgrade(inner)));
     if upkeep.namespaces {
         tokio::spawn(namespaces::run(Arc::downgrade(inner)));
     }
     if upkeep.crds {
         tokio::spawn(crds::run(Arc::downgrade(inner)));
+    }
+    if inner.accounts.is_some() {
+        tokio::spawn(accounts::run(Arc::downgrade(inner)));
     }
     if upkeep.events {
         tokio::spawn(events::run(Arc::downgrade(inner)));
@@ -63,7 +66,8 @@ async fn trim_history(inner: Weak<ServerState>) {
     }
 }
 
-fn create_default_namespaces(inner: &ServerState) {
+/// Creates the namespaces that every server has.
+pub(crate) fn create_default_namespaces(inner: &ServerState) {
     let kind = inner.builtin("", "namespaces");
     let now = inner.clock.now();
     for name in DEFAULT_NAMESPACES {
@@ -86,7 +90,9 @@ fn create_default_namespaces(inner: &ServerState) {
             key,
         };
         // Fails only if the namespace exists already.
-        let _ = inner.store.write(proposal);
+        if let Ok(namespace) = inner.store.write(proposal) {
+            accounts::keep(inner, &namespace);
+        }
     }
 }
 

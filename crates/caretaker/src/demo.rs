@@ -7,13 +7,14 @@ mod chapters;
 mod printer;
 mod runner;
 
+use std::net::Ipv4Addr;
 use std::num::NonZeroU32;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use caretaker_apiserver::ApiServer;
 use caretaker_apiserver::listen::KUBECONFIG_CONTEXT;
+use caretaker_apiserver::{AccountOptions, ApiServer, ServerOptions};
 use caretaker_controllers::runtime::driver::DriverMode;
 use caretaker_controllers::runtime::manager::ControllerManager;
 use caretaker_machinery::clock::Clock;
@@ -33,6 +34,9 @@ use crate::{up, wiring};
 /// Speed of the server's clock: a minute of a TTL or a schedule takes three seconds.
 const CLOCK_SPEED: NonZeroU32 = NonZeroU32::new(20).expect("it is not zero");
 
+/// The port in Service `kubernetes`, which nothing in the demo uses.
+const PORT: u16 = 6443;
+
 /// Limit of all chapters together.
 const DEMO_MAX: Duration = Duration::from_secs(60);
 
@@ -51,6 +55,15 @@ struct DemoCluster {
     controllers: ControllerSet,
     /// Started by the first chapter that needs it.
     simulation: Option<ControllerManager>,
+}
+
+/// The objects and ServiceAccounts of a cluster, as `up` has them. The certificate is made only when the demo is kept.
+fn server_options() -> ServerOptions {
+    ServerOptions {
+        bootstrap: Some((Ipv4Addr::LOCALHOST, PORT).into()),
+        accounts: Some(AccountOptions::default()),
+        ..ServerOptions::default()
+    }
 }
 
 pub(crate) fn run(args: &DemoFlags) -> Result<ExitCode> {
@@ -83,7 +96,7 @@ impl DemoCluster {
     /// Starts the server and the controllers without summary lines.
     async fn start(mode: DriverMode) -> Result<Self> {
         let clock = wiring::fast_clock(CLOCK_SPEED);
-        let server = wiring::server(clock.clone())?;
+        let server = wiring::server(clock.clone(), server_options())?;
         let flags = ControllerFlags::quiet(&["--terminated-pod-gc-threshold=4"]);
         let client = up::in_process_client(&server);
         simulation::install(&client, &flags, WorkloadMode::Simulated).await?;

@@ -17,7 +17,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use caretaker_apiserver::{ApiServer, UserIdentity};
+use caretaker_apiserver::{AccountOptions, ApiServer, ServerOptions, UserIdentity};
 use caretaker_controllers::runtime::clients::ClusterClients;
 use caretaker_controllers::runtime::driver::DriverMode;
 use caretaker_controllers::runtime::driver::clock_skew::TimeSource;
@@ -58,7 +58,7 @@ async fn serve(args: &UpFlags, manifests: &[ManifestObject]) -> Result<ExitCode>
     let name = InstanceName::claim(args.name.as_deref())?;
     let sockets = ServerSockets::open(args).await?;
     let clock = clock(args);
-    let server = wiring::server(clock.clone())?;
+    let server = wiring::server(clock.clone(), server_options(args, &sockets))?;
     let workloads = match args.simulate_workloads {
         true => WorkloadMode::Simulated,
         false => {
@@ -132,6 +132,17 @@ async fn until_end(
         let _ = writeln!(io::stderr());
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The objects that a cluster has from the start, and ServiceAccounts unless the flags say otherwise.
+fn server_options(args: &UpFlags, sockets: &ServerSockets) -> ServerOptions {
+    ServerOptions {
+        bootstrap: Some(sockets.advertised()),
+        accounts: (!args.no_service_accounts).then(|| AccountOptions {
+            root_ca: sockets.api.root_ca().map(str::to_owned),
+        }),
+        ..ServerOptions::default()
+    }
 }
 
 /// The system clock, or one that runs faster.

@@ -10,8 +10,8 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use anyhow::{Context, Result, anyhow};
-use caretaker_apiserver::ApiServer;
 use caretaker_apiserver::listen::{BearerToken, ListenTransport, TOKEN_BYTES, TlsKeys};
+use caretaker_apiserver::{ApiServer, ServerOptions};
 use caretaker_machinery::clock::Clock;
 use caretaker_machinery::cron::zone;
 use caretaker_machinery::rng::Rng;
@@ -33,8 +33,8 @@ const KUBE_CLIENT_OFF: &str = "kube_client::client=off";
 static LOG_FORMAT: OnceLock<LogFormat> = OnceLock::new();
 
 /// An API server with a random seed. Must be called inside a tokio runtime.
-pub(crate) fn server(clock: Clock) -> Result<ApiServer> {
-    Ok(ApiServer::ephemeral(clock, rng()?))
+pub(crate) fn server(clock: Clock, options: ServerOptions) -> Result<ApiServer> {
+    Ok(ApiServer::start(clock, rng()?, options))
 }
 
 /// Runs a command on a new runtime. Tasks that it leaves behind end with the process: nothing is kept on disk.

@@ -3,10 +3,11 @@
 //! The `suites` binary or a test creates a `Target` and only reads it afterwards. A real server is reached through a
 //! kubeconfig. The client does not retry, so a transcript holds every answer of the server.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 use anyhow::Context as _;
-use caretaker_apiserver::{ApiServer, UpkeepTasks, UserIdentity};
+use caretaker_apiserver::{ApiServer, ServerOptions, UpkeepTasks, UserIdentity};
 use caretaker_controllers::cron::{self, CronJobs};
 use caretaker_controllers::gc::{self, GarbageCollector};
 use caretaker_controllers::podgc::{self, PodGcController};
@@ -33,6 +34,9 @@ use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 const START: Timestamp = Timestamp::constant(1_767_225_600, 0);
 /// The seed of the embedded server's randomness; fixed, so that runs repeat.
 const SEED: u64 = 4;
+
+/// The address in Service `kubernetes`; no client uses it.
+const ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 6443);
 
 /// Pod GC's threshold in suites: more terminated Pods than all cases about other things create together.
 pub const TERMINATED_PODS_KEPT: usize = 30;
@@ -84,19 +88,24 @@ impl Target {
         })
     }
 
-    /// A new embedded server. Like a bare kube-apiserver it neither empties namespaces nor expires Events.
+    /// A new embedded server. Like a bare kube-apiserver it has roles and the like from the start, and neither empties
+    /// namespaces nor expires Events nor keeps ServiceAccounts.
     pub fn embedded() -> Self {
         Self::embedded_on(Clock::driven(START, REAL_TIME))
     }
 
     /// A new embedded server on this clock.
     pub fn embedded_on(clock: Clock) -> Self {
-        let upkeep = UpkeepTasks {
-            namespaces: false,
-            crds: true,
-            events: false,
+        let options = ServerOptions {
+            upkeep: UpkeepTasks {
+                namespaces: false,
+                crds: true,
+                events: false,
+            },
+            bootstrap: Some(ADDRESS),
+            accounts: None,
         };
-        let server = ApiServer::ephemeral_with(clock.clone(), Rng::seeded(SEED), upkeep);
+        let server = ApiServer::start(clock.clone(), Rng::seeded(SEED), options);
         Self {
             server: Server::Embedded,
             client: Client::new(server.service(UserIdentity::admin()), "default"),

@@ -4,8 +4,8 @@
 //! the values of absent fields. Defaults that depend on more than a sibling are [code](derived). Mirrors the json
 //! tags of the Go types and the `defaults.go` of each group, 1.36, and runs like upstream's decoder on every write, so
 //! that a PUT without defaults changes nothing.
-//! DEVIATION(defaults): no cluster IPs and node ports are allotted, no defaults are computed for Pod-level resources, and
-//! no protection finalizers are set on volumes and claims: no code of this server would remove them.
+//! DEVIATION(defaults): no defaults are computed for Pod-level resources, and no protection finalizers are set on volumes
+//! and claims: no code of this server would remove them.
 
 mod derived;
 mod read;
@@ -266,7 +266,7 @@ mod tests {
             "v1",
             "Service",
             r#"{"spec": {"ports": [{"port": 80}]}}"#,
-            r#"{"spec": {"internalTrafficPolicy": "Cluster", "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack", "ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}], "sessionAffinity": "None", "type": "ClusterIP"}, "status": {"loadBalancer": {}}}"#,
+            r#"{"spec": {"internalTrafficPolicy": "Cluster", "ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}], "sessionAffinity": "None", "type": "ClusterIP"}, "status": {"loadBalancer": {}}}"#,
         ),
         (
             "v1",

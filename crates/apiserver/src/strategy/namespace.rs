@@ -8,8 +8,12 @@ use serde_json::json;
 
 use super::{KindStrategy, ObjectChange, WriteContext};
 use crate::deletion::{self, DeleteDecision, ObjectDelete};
+use crate::kinds::ServedKind;
 use crate::metadata::check::{UNKNOWN_FINALIZER, is_known_finalizer};
 use crate::metadata::{self, ObjectTree, strings, value_at};
+use crate::server::ServerState;
+use crate::store::ObjectKey;
+use crate::upkeep::accounts;
 
 /// The finalizer of the namespace controller.
 pub(crate) const FINALIZER: &str = "kubernetes";
@@ -75,6 +79,13 @@ impl KindStrategy for NamespaceStrategy {
         };
         causes.push(StatusCause::invalid("status.Phase", phase, fault));
         causes
+    }
+
+    /// A namespace has its ServiceAccount before its create is answered.
+    fn after_commit(&self, server: &ServerState, kind: &ServedKind, key: &ObjectKey) {
+        if let Some(namespace) = server.store.get(kind.resource, key) {
+            accounts::keep(server, &namespace);
+        }
     }
 
     fn decide_delete(&self, delete: &ObjectDelete<'_>) -> Result<DeleteDecision, Status> {

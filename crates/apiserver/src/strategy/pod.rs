@@ -1,18 +1,22 @@
 //! Rules of Pods: the fields that admission sets, the first status, and the few fields that may change.
 //!
-//! Mirrors the plugins DefaultTolerationSeconds and Priority, `core/helper/qos` and the update rules of
-//! `core/validation`, 1.36. DEVIATION(priority-classes): the priority of a Pod is 0 whatever class it names.
+//! Mirrors the plugin DefaultTolerationSeconds, `core/helper/qos` and the update rules of
+//! `core/validation`, 1.36; [`priority`] and [`account`] have what its class and its ServiceAccount give to a Pod.
 //! DEVIATION(gated-pods): upstream also lets an update of a Pod with scheduling gates narrow its node selector and node
 //! affinity. They are for schedulers, and nothing here schedules.
 
 mod ephemeral;
 mod resize;
 
-use caretaker_machinery::status::StatusCause;
+use caretaker_machinery::status::{Status, StatusCause};
 use serde_json::{Map, Value, json};
 
 use super::validation::restore_field;
-use super::{KindStrategy, ObjectChange, ObjectPart, WriteContext, restore_metadata};
+use super::{
+    KindStrategy, ObjectAdmission, ObjectChange, ObjectPart, WriteContext, account, priority,
+    restore_metadata,
+};
+use crate::allocation::Allotment;
 use crate::metadata::{self, ObjectTree, value_at};
 
 /// The rules of Pods.
@@ -36,10 +40,6 @@ const IMMUTABLE_FIELD_CHANGED: &str = "pod updates may not change fields other t
 impl KindStrategy for PodStrategy {
     fn prepare_create(&self, object: &mut ObjectTree, context: WriteContext<'_>) {
         if let Some(Value::Object(spec)) = object.get_mut("spec") {
-            let values: [Value; 2] = ["PreemptLowerPriority".into(), 0.into()];
-            for (field, value) in PRIORITY.iter().zip(values) {
-                spec.entry(*field).or_insert(value);
-            }
             add_tolerations(spec);
         }
         let spec = value_at(object, "/spec");
@@ -50,6 +50,18 @@ impl KindStrategy for PodStrategy {
                 "message": GATED, "lastProbeTime": null, "lastTransitionTime": metadata::time(context.now)}]);
         }
         object.insert("status".into(), status);
+    }
+
+    fn admit<'a>(
+        &self,
+        write: &ObjectAdmission<'a, '_>,
+        pod: &mut ObjectTree,
+    ) -> Result<Option<Allotment<'a>>, Status> {
+        if write.old.is_none() {
+            priority::admit_pod(write, pod)?;
+            account::admit_pod(write, pod)?;
+        }
+        Ok(None)
     }
 
     /// An update that leaves out what admission set at creation does not remove it.

@@ -55,10 +55,6 @@ pub(super) struct RoleBindingStrategy;
 #[derive(Debug)]
 pub(super) struct DisruptionBudgetStrategy;
 
-/// PriorityClasses keep their value.
-#[derive(Debug)]
-pub(super) struct PriorityClassStrategy;
-
 // === impl DisruptionBudgetStrategy ===
 
 impl KindStrategy for DisruptionBudgetStrategy {
@@ -190,19 +186,6 @@ impl KindStrategy for RoleBindingStrategy {
             json!({"APIGroup": role["apiGroup"], "Kind": role["kind"], "Name": role["name"]});
         let why = "cannot change roleRef";
         vec![StatusCause::invalid("roleRef", shown, why)]
-    }
-}
-
-// === impl PriorityClassStrategy ===
-
-impl KindStrategy for PriorityClassStrategy {
-    fn validate(&self, change: &ObjectChange<'_>) -> Vec<StatusCause> {
-        let ObjectChange { new, old, .. } = *change;
-        if old.is_none_or(|old| old.get("value") == new.get("value")) {
-            return Vec::new();
-        }
-        let why = "may not be changed in an update.";
-        vec![StatusCause::forbidden("value", why)]
     }
 }
 

@@ -127,6 +127,7 @@ impl WriteRequest<'_> {
             user: Some(&self.request.identity),
         };
         strategy::prepare_create(kind, &mut tree, context);
+        let allotment = self.admit(&mut tree, None)?;
         self.validate(&tree, None)?;
         let name = metadata::text(&tree, "name");
         let target = WriteTarget {
@@ -142,7 +143,11 @@ impl WriteRequest<'_> {
                 Ok(WritePlan::Create(tree.clone(), premise))
             }
         });
-        Ok(outcome.await?.into_object())
+        let object = outcome.await?.into_object();
+        if let Some(allotment) = allotment {
+            allotment.commit();
+        }
+        Ok(object)
     }
 
     /// Checks that the namespace of a new object exists and is not terminating. The store checks the premise again when it

@@ -12,13 +12,14 @@ use caretaker_machinery::status::{Status, StatusCause};
 use super::decode::{DecodedBody, set_namespace};
 use super::read::parse_revision;
 use super::{ResourceRequest, VerbReply};
+use crate::allocation::Allotment;
 use crate::kinds::ServedKind;
 use crate::metadata::{self, ObjectTree, check};
 use crate::server::ServerState;
 use crate::store::{
     ObjectDraft, ObjectKey, PackedStrings, StaleProposal, StoredObject, WritePremise, WriteProposal,
 };
-use crate::strategy::{self, ObjectChange, ObjectPart, WriteContext, convert};
+use crate::strategy::{self, ObjectAdmission, ObjectChange, ObjectPart, WriteContext, convert};
 
 /// Most attempts at a commit before the client gets a conflict. Forty clients that patch one object at once all succeed.
 const ATTEMPTS_MAX: usize = 256;
@@ -33,6 +34,8 @@ pub(super) struct WriteRequest<'a> {
     pub(super) request: &'a ResourceRequest,
     pub(super) part: ObjectPart,
     pub(super) mode: WriteMode,
+    /// What the last attempt at an update took for the object.
+    allotment: Option<Allotment<'a>>,
     /// Warnings for the client; each attempt at an update sets them anew.
     pub(super) warnings: Vec<String>,
 }
@@ -96,6 +99,7 @@ impl<'a> WriteRequest<'a> {
             request,
             part,
             mode: WriteMode::dry_run(request.query.write_options(options)?.dry_run),
+            allotment: None,
             warnings: Vec::new(),
         })
     }
@@ -133,6 +137,9 @@ impl<'a> WriteRequest<'a> {
             plan(&mut self, &convert::current(&request.kind, current))
         });
         let object = outcome.await?.into_object();
+        if let Some(allotment) = self.allotment.take() {
+            allotment.commit();
+        }
         Ok(self.reply(200, object))
     }
 
@@ -158,9 +165,31 @@ impl<'a> WriteRequest<'a> {
             user: Some(&self.request.identity),
         };
         strategy::prepare_update(kind, self.part, old, &mut new, context);
+        if self.part == ObjectPart::Main {
+            // What an earlier attempt took is given back first.
+            self.allotment = None;
+            self.allotment = self.admit(&mut new, Some(old))?;
+        }
         self.warn_about_changes(Some(old), &mut new, owners);
         self.validate(&new, Some(old))?;
         Ok(WritePlan::update(kind, new))
+    }
+
+    /// Completes an object that is about to be written by what the server knows. The caller commits the allotment after
+    /// the write.
+    pub(super) fn admit(
+        &self,
+        new: &mut ObjectTree,
+        old: Option<&ObjectTree>,
+    ) -> Result<Option<Allotment<'a>>, Status> {
+        let kind = &self.request.kind;
+        let write = ObjectAdmission {
+            server: self.server,
+            kind,
+            mode: self.mode,
+            old,
+        };
+        kind.strategy.admit(&write, new)
     }
 
     /// Collects the warnings about a change, in the order of upstream, and drops repeated owner references.
@@ -326,13 +355,15 @@ impl WriteTarget<'_> {
         if self.mode == WriteMode::DryRun {
             return Ok(current);
         }
-        self.server.store.write(WriteProposal {
+        let removed = self.server.store.write(WriteProposal {
             resource: self.kind.resource,
             key: current.key.clone(),
             expected: Some(current.rev),
             new: None,
             premise: None,
-        })
+        })?;
+        self.kind.strategy.removed(self.server, &removed);
+        Ok(removed)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use caretaker_apiserver::{ApiServer, ApiService, ResponseBody, UserIdentity};
+use caretaker_apiserver::{ApiServer, ApiService, ResponseBody, ServerOptions, UserIdentity};
 use caretaker_machinery::clock::{Clock, REAL_TIME};
 use caretaker_machinery::rng::Rng;
 use http::{Request, Response};
@@ -33,6 +33,17 @@ impl World {
     pub(crate) fn at_speed(seed: u64, speed: NonZeroU32) -> Self {
         let clock = Clock::driven(START.parse().unwrap(), speed);
         let server = ApiServer::ephemeral(clock.clone(), Rng::seeded(seed));
+        Self::of(clock, &server)
+    }
+
+    /// A server with the objects and tasks of a cluster.
+    pub(crate) fn cluster(options: ServerOptions) -> Self {
+        let clock = Clock::driven(START.parse().unwrap(), REAL_TIME);
+        let server = ApiServer::start(clock.clone(), Rng::seeded(3), options);
+        Self::of(clock, &server)
+    }
+
+    fn of(clock: Clock, server: &ApiServer) -> Self {
         Self {
             clock,
             service: server.service(UserIdentity::admin()),

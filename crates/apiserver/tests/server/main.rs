@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod client;
+mod cluster;
 mod cronjobs;
 mod deterministic;
 mod subresources;

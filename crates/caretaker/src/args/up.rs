@@ -68,6 +68,11 @@ pub(crate) struct UpFlags {
     #[arg(long, value_name = "N", default_value_t = 1, requires = "simulate_workloads", value_parser = node_count)]
     pub(crate) nodes: u32,
 
+    /// Keep no ServiceAccount `default` and no ConfigMap `kube-root-ca.crt` in namespaces, like kube-apiserver without a
+    /// controller manager
+    #[arg(long)]
+    pub(crate) no_service_accounts: bool,
+
     /// Speed of the server's clock relative to the wall clock
     #[arg(long, value_name = "N", default_value_t = REAL_TIME, value_parser = clock_speed)]
     pub(crate) clock_speed: NonZeroU32,

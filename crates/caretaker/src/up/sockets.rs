@@ -57,6 +57,18 @@ impl ServerSockets {
         }
     }
 
+    /// The address of the server for the endpoints of Service `kubernetes`: of all its addresses, the first that others can
+    /// reach.
+    pub(super) fn advertised(&self) -> SocketAddr {
+        let mut address = self.api.address();
+        if address.ip().is_unspecified() {
+            let others = wiring::interface_addresses();
+            let other = others.into_iter().find(|other| !other.is_loopback());
+            address.set_ip(other.unwrap_or(Ipv4Addr::LOCALHOST.into()));
+        }
+        address
+    }
+
     pub(super) fn is_reachable_from_elsewhere(&self) -> bool {
         !self.api.address().ip().is_loopback()
     }

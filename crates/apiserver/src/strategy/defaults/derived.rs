@@ -29,7 +29,7 @@ const COMPLETE: [(&str, CompleteFn); 16] = [
     ("core.v1.ReplicationController", replication_controller),
     ("core.v1.Secret", secret),
     ("core.v1.ServicePort", target_port),
-    ("core.v1.ServiceSpec", cluster_ips),
+    ("core.v1.ServiceSpec", service_spec),
     ("core.v1.Volume", volume),
 ];
 
@@ -210,9 +210,20 @@ fn target_port(port: &mut ObjectTree) {
     port.entry("targetPort").or_insert(number);
 }
 
-/// Keeps `clusterIP` equal to the first of `clusterIPs`.
-fn cluster_ips(spec: &mut ObjectTree) {
-    sync_first(spec, "clusterIP", "clusterIPs");
+/// Completes what depends on external IPs, and drops what only session affinity needs.
+fn service_spec(spec: &mut ObjectTree) {
+    let external = spec.get("externalIPs").and_then(Value::as_array);
+    if external.is_some_and(|ips| !ips.is_empty()) && is_text(spec, "type", "ClusterIP") {
+        spec.entry("externalTrafficPolicy")
+            .or_insert_with(|| "Cluster".into());
+    }
+    if is_text(spec, "sessionAffinity", "None") {
+        spec.remove("sessionAffinityConfig");
+    }
+}
+
+fn is_text(object: &ObjectTree, field: &str, text: &str) -> bool {
+    object.get(field).and_then(Value::as_str) == Some(text)
 }
 
 /// Keeps `podCIDR` equal to the first of `podCIDRs`.
@@ -313,16 +324,25 @@ mod tests {
     }
 
     #[test]
+    fn services_with_external_ips_have_a_policy_and_no_affinity_needs_no_timeout() {
+        let given = json!({"type": "ClusterIP", "externalIPs": ["192.0.2.1"], "sessionAffinity": "None",
+            "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 5}}});
+        let expected = json!({"type": "ClusterIP", "externalIPs": ["192.0.2.1"], "sessionAffinity": "None",
+            "externalTrafficPolicy": "Cluster"});
+        assert_eq!(completed("core.v1.ServiceSpec", given), expected);
+        let given = json!({"type": "ClusterIP", "externalIPs": [], "sessionAffinity": "ClientIP"});
+        assert_eq!(completed("core.v1.ServiceSpec", given.clone()), given);
+    }
+
+    #[test]
     fn single_field_and_list_stay_equal() {
-        let both = json!({"clusterIP": "None", "clusterIPs": ["None"]});
+        let both = json!({"podCIDR": "10.1.0.0/24", "podCIDRs": ["10.1.0.0/24"]});
         for given in [
-            json!({"clusterIP": "None"}),
-            json!({"clusterIPs": ["None"]}),
+            json!({"podCIDR": "10.1.0.0/24"}),
+            json!({"podCIDRs": ["10.1.0.0/24"]}),
         ] {
-            assert_eq!(completed("core.v1.ServiceSpec", given), both);
+            assert_eq!(completed("core.v1.NodeSpec", given), both);
         }
-        let node = completed("core.v1.NodeSpec", json!({"podCIDR": "10.1.0.0/24"}));
-        assert_eq!(node["podCIDRs"], json!(["10.1.0.0/24"]));
     }
 
     #[test]
