@@ -2,7 +2,8 @@
 //!
 //! A pure function over a whole transcript, because names are given by order: uids `U1`, `U2`, … and continue tokens
 //! `C1`, … as they appear; resourceVersions of objects `R1` < `R2` < … by value, so that order and equality stay
-//! visible while absolute values and gaps do not. A list's (or bookmark's) resourceVersion is the store's, which other
+//! visible while absolute values and gaps do not. Cluster IPs and node ports that a server chose are `IP1`, … and `P1`, …;
+//! those that cases choose are from the lowest of their ranges, which servers give out last. A list's (or bookmark's) resourceVersion is the store's, which other
 //! writers move at any time: it becomes `R3+`, the last object version it covers. Times become `T`, ages `AGE`.
 //! Literals that cases invent are recognisable and stay: uids that begin with eight zeros, times outside 2020–2099.
 //! Dropped are descriptions of columns, and managedFields, also where a message quotes a whole object. Repeated causes
@@ -17,11 +18,16 @@ use serde_json::{Map, Value, json};
 
 /// What a case invents as a uid begins with this and keeps its value.
 const INVENTED_UID: &str = "00000000-";
+/// Cases choose node ports below this one; servers do so only when all others are taken.
+const CHOSEN_PORT_MIN: u64 = 30_086;
 
 static UID: LazyLock<Regex> =
     LazyLock::new(|| pattern("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"));
 static TIME: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"20[2-9][0-9]-[01][0-9]-[0-3][0-9]T[0-9:]{8}(\.[0-9]{1,9})?Z"));
+static CLUSTER_IP: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"\b10\.0\.[1-9][0-9]{0,2}\.[0-9]{1,3}\b"));
+static NODE_PORT: LazyLock<Regex> = LazyLock::new(|| pattern(r"(:)(3[0-2][0-9]{3})(/)"));
 static AGE: LazyLock<Regex> = LazyLock::new(|| pattern("^([0-9]+[smhdy]){1,2}$"));
 static VERSION: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(ersion: |ersion=|precondition: |meta: |\()([0-9]+)"));
@@ -41,6 +47,8 @@ struct NameTable<'a> {
     tokens: Vec<String>,
     etags: Vec<String>,
     generated: Vec<(String, String)>,
+    ips: Vec<String>,
+    ports: Vec<u64>,
 }
 
 /// Whose resourceVersion is being looked at.
@@ -63,6 +71,8 @@ pub fn normalise(transcript: &[Value], ns: &str) -> Vec<Value> {
         tokens: Vec::new(),
         etags: Vec::new(),
         generated: Vec::new(),
+        ips: Vec::new(),
+        ports: Vec::new(),
     };
     for entry in transcript {
         names.collect(entry, false);
@@ -88,12 +98,16 @@ impl NameTable<'_> {
                     if key == "etag" {
                         remember(&mut self.etags, value.as_str().unwrap_or_default());
                     } else if key != "managedFields" {
+                        self.collect_port(key, value);
                         self.collect(value, bookmark);
                     }
                 }
             }
             Value::Array(items) => items.iter().for_each(|item| self.collect(item, bookmark)),
             Value::String(text) => {
+                for ip in CLUSTER_IP.find_iter(text) {
+                    remember(&mut self.ips, ip.as_str());
+                }
                 for uid in UID.find_iter(text).map(|m| m.as_str()) {
                     if !uid.starts_with(INVENTED_UID) {
                         remember(&mut self.uids, uid);
@@ -101,6 +115,12 @@ impl NameTable<'_> {
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    fn collect_port(&mut self, key: &str, value: &Value) {
+        if let Some(port) = chosen_port(key, value).filter(|port| !self.ports.contains(port)) {
+            self.ports.push(port);
         }
     }
 
@@ -145,8 +165,17 @@ impl NameTable<'_> {
                 }
             }
             Value::String(text) => self.rewritten_text(text, key, inside).into(),
-            Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+            Value::Number(_) => match chosen_port(key, value) {
+                Some(port) => self.port_name(port).into(),
+                None => value.clone(),
+            },
+            Value::Null | Value::Bool(_) => value.clone(),
         }
+    }
+
+    fn port_name(&self, port: u64) -> String {
+        let place = self.ports.iter().position(|known| *known == port);
+        place.map_or_else(|| port.to_string(), |at| format!("P{}", at + 1))
     }
 
     fn rewritten_map(&self, map: &Map<String, Value>, inside: ValuePosition) -> Value {
@@ -194,6 +223,13 @@ impl NameTable<'_> {
         let text = UID.replace_all(&text, |found: &Captures<'_>| {
             place("U", &self.uids, &found[0])
         });
+        let text = CLUSTER_IP.replace_all(&text, |found: &Captures<'_>| {
+            place("IP", &self.ips, &found[0])
+        });
+        let text = NODE_PORT.replace_all(&text, |found: &Captures<'_>| {
+            let port = found[2].parse().unwrap_or_default();
+            format!("{}{}{}", &found[1], self.port_name(port), &found[3])
+        });
         let text = TIME.replace_all(&text, |found: &Captures<'_>| {
             if found.get(1).is_some() { "T.T" } else { "T" }.to_owned()
         });
@@ -221,6 +257,13 @@ impl NameTable<'_> {
             Err(_) => None,
         }
     }
+}
+
+/// A node port that a server chose.
+fn chosen_port(key: &str, value: &Value) -> Option<u64> {
+    let is_port = key == "nodePort" || key == "healthCheckNodePort";
+    let port = value.as_u64().filter(|_| is_port)?;
+    (CHOSEN_PORT_MIN..=32_767).contains(&port).then_some(port)
 }
 
 /// The short form of a Status body that says nothing unusual; anything else stays as it is.
@@ -444,6 +487,17 @@ mod tests {
             one(json!({"status": 200, "body": success}))["body"],
             json!({"Success": {}})
         );
+    }
+
+    #[test]
+    fn chosen_addresses_and_ports_are_named_and_given_ones_stay() {
+        let entry = json!({"clusterIP": "10.0.7.9", "clusterIPs": ["10.0.0.80", "10.0.200.1"],
+            "ports": [{"nodePort": 31_000, "port": 31_000}, {"nodePort": 30_085}],
+            "healthCheckNodePort": 32_767, "cells": ["80:31000/TCP,81:30085/TCP", "110.0.7.9"]});
+        let expected = json!({"clusterIP": "IP1", "clusterIPs": ["10.0.0.80", "IP2"],
+            "ports": [{"nodePort": "P2", "port": 31_000}, {"nodePort": 30_085}],
+            "healthCheckNodePort": "P1", "cells": ["80:P2/TCP,81:30085/TCP", "110.0.7.9"]});
+        assert_eq!(one(entry), expected);
     }
 
     #[test]

@@ -60,6 +60,7 @@ resources! {
         CRON_JOBS = "/apis/batch/v1" "cronjobs";
         LEASES = "/apis/coordination.k8s.io/v1" "leases";
         DISRUPTION_BUDGETS = "/apis/policy/v1" "poddisruptionbudgets";
+        ROLE_BINDINGS = "/apis/rbac.authorization.k8s.io/v1" "rolebindings";
         ROLES = "/apis/rbac.authorization.k8s.io/v1" "roles";
         INGRESSES = "/apis/networking.k8s.io/v1" "ingresses";
         VOLCANO_JOBS = "/apis/batch.volcano.sh/v1alpha1" "jobs";
@@ -69,6 +70,12 @@ resources! {
     }
     Cluster {
         CLUSTER_ROLES = "/apis/rbac.authorization.k8s.io/v1" "clusterroles";
+        CLUSTER_ROLE_BINDINGS = "/apis/rbac.authorization.k8s.io/v1" "clusterrolebindings";
+        API_SERVICES = "/apis/apiregistration.k8s.io/v1" "apiservices";
+        IP_ADDRESSES = "/apis/networking.k8s.io/v1" "ipaddresses";
+        SERVICE_CIDRS = "/apis/networking.k8s.io/v1" "servicecidrs";
+        PRIORITY_LEVELS = "/apis/flowcontrol.apiserver.k8s.io/v1" "prioritylevelconfigurations";
+        FLOW_SCHEMAS = "/apis/flowcontrol.apiserver.k8s.io/v1" "flowschemas";
         PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1" "priorityclasses";
         VOLUMES = "/api/v1" "persistentvolumes";
         STORAGE_CLASSES = "/apis/storage.k8s.io/v1" "storageclasses";

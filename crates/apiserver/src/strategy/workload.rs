@@ -291,6 +291,7 @@ mod tests {
             let context = WriteContext {
                 kinds: &kinds,
                 now: jiff::Timestamp::UNIX_EPOCH,
+                user: None,
             };
             let mut new = set(image, sent);
             match old {

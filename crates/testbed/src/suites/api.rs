@@ -3,6 +3,7 @@
 //! The answers of the real server are frozen under `data/api`, one file per theme; the embedded server has to give the
 //! same ones. Every case checks one fact about the real server, or a small group of them.
 
+mod bootstrap;
 mod collection;
 mod columns;
 mod crd;
@@ -20,8 +21,10 @@ mod owners;
 mod parts;
 mod patch;
 mod paths;
+mod priorities;
 mod scale;
 mod schema;
+mod services;
 mod strategic;
 mod table;
 mod update;
@@ -60,6 +63,9 @@ pub static SUITE: CaseSuite = CaseSuite {
         theme("eviction", eviction::CASES),
         theme("parts", parts::CASES),
         theme("node_access", node_access::CASES),
+        theme("services", services::CASES),
+        theme("priorities", priorities::CASES),
+        theme("bootstrap", bootstrap::CASES),
     ],
 };
 
