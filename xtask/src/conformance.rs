@@ -81,12 +81,7 @@ pub struct ApiSummary {
 /// Runs the API suite on a fresh real server and on embedded ones, and compares.
 pub fn api(request: &ApiRequest) -> Result<ApiReport> {
     let suites = suites()?;
-    let options = Options {
-        // The embedded server knows no anonymous users either; strangers are asked about in the suite.
-        apiserver_flags: vec!["--anonymous-auth=false".to_owned()],
-        ..Options::default()
-    };
-    Instance::run("conformance", &options, |instance| {
+    Instance::run("conformance", &Options::default(), |instance| {
         compare(&suites, instance, request)
     })
 }

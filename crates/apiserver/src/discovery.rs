@@ -23,7 +23,8 @@ const AGGREGATED_PROTOBUF: &str =
     "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// Paths outside of API groups, for the list of all paths.
-const OTHER_PATHS: [&str; 12] = [
+const OTHER_PATHS: [&str; 14] = [
+    "/.well-known/openid-configuration",
     "/api",
     "/apis",
     "/healthz",
@@ -33,6 +34,7 @@ const OTHER_PATHS: [&str; 12] = [
     "/metrics",
     "/openapi/v3",
     "/openapi/v3/",
+    "/openid/v1/jwks",
     "/readyz",
     "/readyz/ping",
     "/version",

@@ -29,7 +29,8 @@
 //!
 //! A request goes through `server`, which parses it (`request`, `negotiate`, `body`, `protobuf`), finds its kind (`kinds`) and calls a
 //! verb (`verbs`, with `metadata`, `deletion`, `strategy`, `allocation`). The verb reads and writes the `store`. `respond`, `tables` and
-//! `watching` write the response. `discovery`, `openapi`, `health` and `metrics` serve the other paths; `upkeep` runs the
+//! `watching` write the response. `identity` says who the caller is and what it may do,
+//! `tokens` issues and checks tokens. `discovery`, `openapi`, `health` and `metrics` serve the other paths; `upkeep` runs the
 //! background tasks.
 
 mod allocation;
@@ -40,6 +41,7 @@ mod discovery;
 mod etag;
 mod fields;
 mod health;
+mod identity;
 mod kinds;
 pub mod listen;
 mod metadata;
@@ -54,10 +56,13 @@ mod server;
 mod store;
 mod strategy;
 mod tables;
+mod tokens;
 mod types;
 mod upkeep;
 mod verbs;
 mod watching;
 
+pub use identity::UserIdentity;
 pub use respond::ResponseBody;
-pub use server::{AccountOptions, ApiServer, ApiService, ServerOptions, UpkeepTasks, UserIdentity};
+pub use server::{AccountOptions, ApiServer, ApiService, ServerOptions, UpkeepTasks};
+pub use tokens::{ServerCredentials, TokenKey, TokenKeyError};

@@ -4,7 +4,7 @@
 //! It drives hyper's server directly, because one catch-all handler needs no router and every limit must be configurable.
 //! Timeouts use tokio's time.
 
-mod auth;
+pub(crate) mod auth;
 mod kubeconfig;
 mod names;
 mod tls;
@@ -43,9 +43,9 @@ use tokio_rustls::TlsAcceptor;
 use self::auth::AccessGate;
 use self::kubeconfig::KubeconfigContent;
 use self::tls::TlsSetup;
+use crate::identity::UserIdentity;
 use crate::negotiate::ResponseFormat;
 use crate::respond::{self, ResponseBody};
-use crate::server::UserIdentity;
 
 /// Most concurrent connections; further ones wait to be accepted. Fewer than the default limit of 1,024 open files, so that
 /// a file descriptor is left for the next one.
@@ -85,6 +85,16 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub trait HttpSite: Send + Sync + 'static {
     /// Returns the checks for a path.
     fn access_check(&self, path: &str) -> AccessCheck;
+
+    /// Returns the owner of a token that is not the administrator's; none if the token is not valid.
+    fn owner(&self, _token: &[u8]) -> Option<UserIdentity> {
+        None
+    }
+
+    /// Returns the user of requests without credentials; none if they are refused.
+    fn anonymous(&self) -> Option<UserIdentity> {
+        None
+    }
 
     /// Serves a request that passed its checks. There is no identity if the token was not checked.
     fn serve(
@@ -261,6 +271,12 @@ impl ApiListener {
         addresses.filter(|address| address.url != own).collect()
     }
 
+    /// The administrator's token.
+    #[must_use]
+    pub fn token(&self) -> &BearerToken {
+        &self.gate.token
+    }
+
     /// The text of a kubeconfig for this server, with the context `caretaker`.
     #[must_use]
     pub fn kubeconfig(&self) -> String {
@@ -365,14 +381,16 @@ impl<S: HttpSite> ListenerState<S> {
         request: Request<Incoming>,
     ) -> Response<ResponseBody> {
         let check = self.site.access_check(request.uri().path());
-        let passed = self
-            .gate
-            .pass(check, local, request.uri(), request.headers());
+        let (uri, headers) = (request.uri(), request.headers());
+        let passed = self.gate.pass(&self.site, check, local, uri, headers);
         let identity = match passed {
             Ok(identity) => identity,
             Err(status) => return self.site.refuse(&status),
         };
-        if identity.is_some() {
+        if identity
+            .as_ref()
+            .is_some_and(|identity| !identity.is_anonymous())
+        {
             known.store(true, Ordering::Relaxed);
         }
         // A panic in one request must not end the other requests on its connection.

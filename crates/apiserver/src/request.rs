@@ -36,11 +36,22 @@ pub(crate) enum RequestPath {
         group: String,
         version: String,
     },
+    /// What clients need to verify the tokens of ServiceAccounts.
+    OpenId(OpenIdDocument),
     /// `/openapi/v3` and the documents of its index.
     OpenApi(Option<String>),
     /// A collection or an object.
     Resource(ResourcePath),
     Unknown,
+}
+
+/// The documents about the issuer of tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OpenIdDocument {
+    /// `/.well-known/openid-configuration`.
+    Configuration,
+    /// The public keys, at `/openid/v1/jwks`.
+    Keys,
 }
 
 /// A collection, an object, or a subresource.
@@ -80,6 +91,10 @@ impl RequestPath {
             }
             ["version"] => RequestPath::Version,
             ["metrics"] => RequestPath::Metrics,
+            [".well-known", "openid-configuration"] => {
+                RequestPath::OpenId(OpenIdDocument::Configuration)
+            }
+            ["openid", "v1", "jwks"] => RequestPath::OpenId(OpenIdDocument::Keys),
             ["openapi", "v3"] => RequestPath::OpenApi(None),
             ["openapi", "v3", rest @ ..] => RequestPath::OpenApi(Some(rest.join("/"))),
             ["api"] => RequestPath::Core,
@@ -187,7 +202,7 @@ impl RequestQuery {
 }
 
 /// Percent-decodes; invalid text becomes replacement characters, which match no path.
-fn decode(text: &str) -> String {
+pub(crate) fn decode(text: &str) -> String {
     percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 

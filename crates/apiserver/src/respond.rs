@@ -279,6 +279,11 @@ pub(crate) fn text(text: &str) -> Response<ResponseBody> {
     build(200, "text/plain; charset=utf-8", body)
 }
 
+/// Makes the response of a JSON document that is no object of the API.
+pub(crate) fn document(media_type: &'static str, content: &Value) -> Response<ResponseBody> {
+    build(200, media_type, ResponseBody::whole(content.to_string()))
+}
+
 /// Makes the response of the metrics.
 pub(crate) fn metrics(text: &str) -> Response<ResponseBody> {
     let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";

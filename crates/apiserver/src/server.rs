@@ -8,12 +8,13 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::task::{Context, Poll};
 
 use caretaker_machinery::clock::Clock;
 use caretaker_machinery::rng::Rng;
 use caretaker_machinery::status::Status;
+use http::request::Parts;
 use http::{Method, Request, Response, header};
 use hyper::body::Incoming;
 use tower_service::Service;
@@ -23,15 +24,19 @@ use crate::body;
 use crate::bootstrap;
 use crate::discovery;
 use crate::health;
+use crate::identity::access::AccessAttributes;
+use crate::identity::{UserIdentity, impersonation};
 use crate::kinds::{KindTable, ServedKind};
-use crate::listen::{AccessCheck, HttpSite};
+use crate::listen::{AccessCheck, HttpSite, auth};
 use crate::metrics::{RequestSeries, ServerMetrics};
 use crate::negotiate::{AcceptHeader, ResponseFormat};
 use crate::openapi;
-use crate::request::{RequestPath, RequestQuery, ResourcePath};
+use crate::request::{self, RequestPath, RequestQuery, ResourcePath};
 use crate::respond::{self, ResponseBody};
 use crate::store::ObjectStore;
 use crate::strategy::{self, WorkloadSource};
+use crate::tokens::check::{self, TokenVerdict};
+use crate::tokens::{ServerCredentials, openid};
 use crate::upkeep::{self, accounts::AccountKeeper};
 use crate::verbs::{self, ResourceRequest};
 
@@ -52,15 +57,7 @@ pub(crate) struct ServerState {
     kinds: RwLock<Arc<KindTable>>,
     rng: Mutex<Rng>,
     warns_of_idle_workloads: AtomicBool,
-}
-
-/// The caller. The server enforces no authorization; the name is for logs and `kubectl auth whoami`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UserIdentity {
-    /// The user name.
-    pub user: String,
-    /// The user's groups.
-    pub groups: Vec<String>,
+    credentials: OnceLock<ServerCredentials>,
 }
 
 /// The tasks that the server runs. All are on by default; a test turns one off to let another program do its work.
@@ -94,11 +91,12 @@ pub struct AccountOptions {
     pub root_ca: Option<String>,
 }
 
-/// The API as a tower service for one caller.
+/// The API as a tower service.
 #[derive(Clone)]
 pub struct ApiService {
     server: ApiServer,
-    identity: UserIdentity,
+    /// The caller; none if each request says who sends it.
+    identity: Option<UserIdentity>,
 }
 
 // === impl ApiServer ===
@@ -136,6 +134,7 @@ impl ApiServer {
                 kinds: RwLock::new(Arc::new(KindTable::builtin())),
                 rng: Mutex::new(rng),
                 warns_of_idle_workloads: AtomicBool::new(false),
+                credentials: OnceLock::new(),
             }),
         };
         upkeep::create_default_namespaces(&server.state);
@@ -157,7 +156,37 @@ impl ApiServer {
     pub fn service(&self, identity: UserIdentity) -> ApiService {
         ApiService {
             server: self.clone(),
-            identity,
+            identity: Some(identity),
+        }
+    }
+
+    /// Returns the API as the listener serves it: a request with a token is served for the owner of the token, one without
+    /// credentials for an anonymous user.
+    #[must_use]
+    pub fn token_service(&self) -> ApiService {
+        ApiService {
+            server: self.clone(),
+            identity: None,
+        }
+    }
+
+    /// Gives the server its credentials. A server has them from its start, or never.
+    #[must_use]
+    pub fn with_credentials(self, credentials: ServerCredentials) -> Self {
+        let given = self.state.credentials.set(credentials);
+        assert!(given.is_ok(), "a server gets its credentials once");
+        self
+    }
+
+    /// Returns the owner of a token; none if the token is not valid.
+    fn owner(&self, token: &[u8]) -> Option<UserIdentity> {
+        match check::check(&self.state, token, &check::own_audiences()) {
+            TokenVerdict::Valid { identity, .. } => Some(identity),
+            TokenVerdict::Refused(why) => {
+                tracing::debug!(why, "refused a token");
+                None
+            }
+            TokenVerdict::Unknown => None,
         }
     }
 
@@ -184,6 +213,15 @@ impl ApiServer {
         let mut labels = RequestSeries::of(&parts.method);
 
         let path = RequestPath::parse(parts.uri.path());
+        let identity = match authorize(&parts, &path, &query, identity) {
+            Ok(identity) => identity,
+            Err(status) => {
+                let mut response = respond::status(&status, accept.status());
+                self.state.metrics.count(&labels, response.status());
+                respond::add_common_headers(&mut response, self.state.clock.now());
+                return response;
+            }
+        };
         let mut response = match path {
             RequestPath::Resource(path) => {
                 let content_type = header(header::CONTENT_TYPE).unwrap_or_default().to_owned();
@@ -199,8 +237,7 @@ impl ApiServer {
             }
             path => {
                 labels.endpoint(&path);
-                let etag = header(header::IF_NONE_MATCH);
-                self.serve_non_resource(&parts.method, &path, &query, &accept, etag)
+                self.serve_non_resource(&parts, &path, &query, &accept)
             }
         };
         self.state.metrics.count(&labels, response.status());
@@ -259,19 +296,25 @@ impl ApiServer {
     /// Serves discovery, OpenAPI documents, metrics and health.
     fn serve_non_resource(
         &self,
-        method: &Method,
+        parts: &Parts,
         path: &RequestPath,
         query: &RequestQuery,
         accept: &AcceptHeader<'_>,
-        etag: Option<&str>,
     ) -> Response<ResponseBody> {
-        if !matches!(*method, Method::GET | Method::HEAD) {
+        // Like upstream, health has no methods.
+        if let RequestPath::Health { endpoint, check } = path {
+            return health::serve(endpoint, check.as_deref(), query);
+        }
+        if !matches!(parts.method, Method::GET | Method::HEAD) {
             return respond::status(&Status::method_not_allowed(), accept.status());
         }
         let kinds = self.state.kinds();
+        let etag = parts.headers.get(header::IF_NONE_MATCH);
+        let etag = etag.and_then(|etag| etag.to_str().ok());
         match path {
-            RequestPath::Health { endpoint, check } => {
-                health::serve(endpoint, check.as_deref(), query)
+            RequestPath::OpenId(document) => {
+                let key = self.state.credentials().token_key.as_ref();
+                openid::serve(*document, key, parts, accept)
             }
             RequestPath::Version => match accept.check_route(&["application/json"]) {
                 Ok(()) => health::version(),
@@ -286,7 +329,9 @@ impl ApiServer {
             | RequestPath::Groups
             | RequestPath::Group(_)
             | RequestPath::Resources { .. } => discovery::serve(&kinds, path, accept, etag),
-            RequestPath::Resource(_) | RequestPath::Unknown => respond::not_found_page(),
+            RequestPath::Health { .. } | RequestPath::Resource(_) | RequestPath::Unknown => {
+                respond::not_found_page()
+            }
         }
     }
 }
@@ -332,21 +377,14 @@ impl ServerState {
         kind.expect("a built-in kind").clone()
     }
 
+    /// Returns the credentials that the server knows; none at all if it was given none.
+    pub(crate) fn credentials(&self) -> &ServerCredentials {
+        static NONE: ServerCredentials = ServerCredentials::NONE;
+        self.credentials.get().unwrap_or(&NONE)
+    }
+
     pub(crate) fn rng(&self) -> MutexGuard<'_, Rng> {
         self.rng.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-// === impl UserIdentity ===
-
-impl UserIdentity {
-    /// Returns the administrator, who is the only user of a local server.
-    #[must_use]
-    pub fn admin() -> Self {
-        Self {
-            user: "caretaker-admin".into(),
-            groups: vec!["system:masters".into(), "system:authenticated".into()],
-        }
     }
 }
 
@@ -380,6 +418,14 @@ impl HttpSite for ApiServer {
         }
     }
 
+    fn owner(&self, token: &[u8]) -> Option<UserIdentity> {
+        Self::owner(self, token)
+    }
+
+    fn anonymous(&self) -> Option<UserIdentity> {
+        Some(UserIdentity::anonymous())
+    }
+
     fn refuse(&self, status: &Status) -> Response<ResponseBody> {
         let mut response = respond::status(status, ResponseFormat::JSON);
         respond::add_common_headers(&mut response, self.state.clock.now());
@@ -405,8 +451,16 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let server = self.server.clone();
-        let identity = self.identity.clone();
-        Box::pin(async move { Ok(server.serve(identity, request).await) })
+        let identity = match &self.identity {
+            Some(identity) => Ok(identity.clone()),
+            None => auth::identify(&server, None, request.headers()),
+        };
+        Box::pin(async move {
+            Ok(match identity {
+                Ok(identity) => server.serve(identity, request).await,
+                Err(status) => server.refuse(&status),
+            })
+        })
     }
 }
 
@@ -414,6 +468,20 @@ where
 fn asks_for_upgrade(connection: Option<&str>) -> bool {
     let mut options = connection.unwrap_or_default().split(',');
     options.any(|option| option.trim().eq_ignore_ascii_case("upgrade"))
+}
+
+/// Returns the identity that a request is served for, if that may send the request.
+fn authorize(
+    parts: &Parts,
+    path: &RequestPath,
+    query: &RequestQuery,
+    caller: UserIdentity,
+) -> Result<UserIdentity, Status> {
+    let text = request::decode(parts.uri.path());
+    let attributes = AccessAttributes::of(&parts.method, path, &text, query);
+    let identity = impersonation::apply(&parts.headers, caller, &attributes)?;
+    attributes.check(&identity)?;
+    Ok(identity)
 }
 
 /// Reports whether the client gets indented JSON: terminals and browsers do, as upstream.

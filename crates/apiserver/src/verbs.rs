@@ -12,7 +12,9 @@ pub(crate) mod delete;
 mod eviction;
 mod log;
 pub(crate) mod read;
+mod review;
 mod scale;
+mod token;
 mod update;
 mod watch;
 pub(crate) mod write;
@@ -24,12 +26,13 @@ use caretaker_machinery::names::NameRule;
 use caretaker_machinery::status::{Status, StatusDetails, quoted};
 use http::{Method, Response};
 
+use crate::identity::UserIdentity;
 use crate::kinds::ServedKind;
 use crate::metrics::RequestSeries;
 use crate::negotiate::{AcceptHeader, ResourceEndpoint, ResponseForm, ResponseFormat};
 use crate::request::RequestQuery;
 use crate::respond::{self, ListHeader, ResponseBody};
-use crate::server::{ServerState, UserIdentity};
+use crate::server::ServerState;
 use crate::store::{ObjectKey, ObjectPage, StoredObject};
 use crate::strategy::ObjectPart;
 use crate::tables::{self, IncludeObject};
@@ -150,6 +153,7 @@ async fn run(
         Some("log") => return log::get(server, request),
         Some("scale") => return scale::serve(server, request, verb).await,
         Some(part) if connect::serves(part) => return Err(connect::refuse(server, request, part)),
+        Some("token") => return token::create(server, request),
         Some(other) => {
             // An absent object is reported first.
             read::get(server, request).await?;
@@ -368,13 +372,11 @@ fn no_such_verb(request: &ResourceRequest) -> Status {
     }
 }
 
-/// DEVIATION(subresources): a subresource that this server does not implement returns 501.
+/// A subresource that discovery lists and that has no module here.
 fn not_implemented(request: &ResourceRequest, subresource: &str) -> Status {
-    let what = format!("{}/{subresource}", request.kind.plural);
-    not_served(&what, "this server does not serve it yet")
-}
-
-fn not_served(what: &str, why: &str) -> Status {
-    let message = format!("{what} is not available: {why}");
+    let message = format!(
+        "{}/{subresource} is not available: this server does not serve it",
+        request.kind.plural
+    );
     Status::failure(501, "NotImplemented", message).with(StatusDetails::default())
 }

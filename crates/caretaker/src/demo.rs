@@ -96,7 +96,7 @@ impl DemoCluster {
     /// Starts the server and the controllers without summary lines.
     async fn start(mode: DriverMode) -> Result<Self> {
         let clock = wiring::fast_clock(CLOCK_SPEED);
-        let server = wiring::server(clock.clone(), server_options())?;
+        let server = wiring::server(clock.clone(), server_options(), None)?;
         let flags = ControllerFlags::quiet(&["--terminated-pod-gc-threshold=4"]);
         let client = up::in_process_client(&server);
         simulation::install(&client, &flags, WorkloadMode::Simulated).await?;

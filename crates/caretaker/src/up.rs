@@ -58,7 +58,8 @@ async fn serve(args: &UpFlags, manifests: &[ManifestObject]) -> Result<ExitCode>
     let name = InstanceName::claim(args.name.as_deref())?;
     let sockets = ServerSockets::open(args).await?;
     let clock = clock(args);
-    let server = wiring::server(clock.clone(), server_options(args, &sockets))?;
+    let options = server_options(args, &sockets);
+    let server = wiring::server(clock.clone(), options, Some(sockets.api.token()))?;
     let workloads = match args.simulate_workloads {
         true => WorkloadMode::Simulated,
         false => {
@@ -176,9 +177,6 @@ pub(crate) fn start_controllers(
 
 /// A client that calls the server directly, without a socket.
 pub(crate) fn in_process_client(server: &ApiServer) -> kube::Client {
-    let identity = UserIdentity {
-        user: "system:kube-controller-manager".to_owned(),
-        groups: vec!["system:authenticated".to_owned()],
-    };
+    let identity = UserIdentity::named("system:kube-controller-manager");
     kube::Client::new(server.service(identity), "default")
 }

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 use anyhow::{Context, Result, anyhow};
 use caretaker_apiserver::listen::{BearerToken, ListenTransport, TOKEN_BYTES, TlsKeys};
-use caretaker_apiserver::{ApiServer, ServerOptions};
+use caretaker_apiserver::{ApiServer, ServerCredentials, ServerOptions, TokenKey};
 use caretaker_machinery::clock::Clock;
 use caretaker_machinery::cron::zone;
 use caretaker_machinery::rng::Rng;
@@ -32,9 +32,19 @@ const KUBE_CLIENT_OFF: &str = "kube_client::client=off";
 /// Set once by [`log_except`]; [`notice`] reads it.
 static LOG_FORMAT: OnceLock<LogFormat> = OnceLock::new();
 
-/// An API server with a random seed. Must be called inside a tokio runtime.
-pub(crate) fn server(clock: Clock, options: ServerOptions) -> Result<ApiServer> {
-    Ok(ApiServer::start(clock, rng()?, options))
+/// An API server with a random seed and a new key for tokens; `admin` is the token of its kubeconfig. Must be called
+/// inside a tokio runtime.
+pub(crate) fn server(
+    clock: Clock,
+    options: ServerOptions,
+    admin: Option<&BearerToken>,
+) -> Result<ApiServer> {
+    let key = KeyPair::generate().context("cannot generate a key for tokens")?;
+    let credentials = ServerCredentials {
+        token_key: Some(TokenKey::from_pkcs8(&key.serialize_der())?),
+        admin_token: admin.cloned(),
+    };
+    Ok(ApiServer::start(clock, rng()?, options).with_credentials(credentials))
 }
 
 /// Runs a command on a new runtime. Tasks that it leaves behind end with the process: nothing is kept on disk.

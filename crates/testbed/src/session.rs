@@ -76,7 +76,7 @@ pub struct Ask {
 /// Whose token a request carries.
 enum AskToken {
     Admin,
-    Other(Option<&'static str>),
+    Other(Option<String>),
 }
 
 /// One answer, for the case's own use.
@@ -239,7 +239,7 @@ impl Session {
     /// Sends any request without writing it down.
     pub async fn quietly(&self, ask: Ask) -> Answer {
         let Some(client) = self.client(&ask.token) else {
-            return Answer::failed("no wire to be a stranger on");
+            return Answer::failed("no client without a token");
         };
         let sent = async {
             let response = client.send(ask.into_request()?).await?;
@@ -324,7 +324,7 @@ impl Session {
     fn client(&self, token: &AskToken) -> Option<Client> {
         match token {
             AskToken::Admin => Some(self.target.client().clone()),
-            AskToken::Other(token) => self.target.stranger(*token),
+            AskToken::Other(_) => self.target.stranger(),
         }
     }
 
@@ -417,7 +417,13 @@ impl Ask {
 
     /// With a token that was never issued.
     pub fn forged(mut self) -> Self {
-        self.token = AskToken::Other(Some("forged"));
+        self.token = AskToken::Other(Some("forged".to_owned()));
+        self
+    }
+
+    /// With this token; it is not written down.
+    pub fn bearer(mut self, token: &str) -> Self {
+        self.token = AskToken::Other(Some(token.to_owned()));
         self
     }
 
@@ -441,6 +447,9 @@ impl Ask {
         let mut builder = Request::builder().method(self.method).uri(self.path);
         for (name, value) in self.headers {
             builder = builder.header(name, value);
+        }
+        if let AskToken::Other(Some(token)) = self.token {
+            builder = builder.header("authorization", format!("Bearer {token}"));
         }
         builder.body(Body::from(self.body))
     }

@@ -7,7 +7,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 use anyhow::Context as _;
-use caretaker_apiserver::{ApiServer, ServerOptions, UpkeepTasks, UserIdentity};
+use caretaker_apiserver::{
+    ApiServer, ServerCredentials, ServerOptions, TokenKey, UpkeepTasks, UserIdentity,
+};
 use caretaker_controllers::cron::{self, CronJobs};
 use caretaker_controllers::gc::{self, GarbageCollector};
 use caretaker_controllers::podgc::{self, PodGcController};
@@ -34,6 +36,8 @@ use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 const START: Timestamp = Timestamp::constant(1_767_225_600, 0);
 /// The seed of the embedded server's randomness; fixed, so that runs repeat.
 const SEED: u64 = 4;
+/// The key that signs the embedded server's tokens; fixed for the same reason. It protects nothing.
+const TOKEN_KEY: &[u8] = include_bytes!("../data/token-key.der");
 
 /// The address in Service `kubernetes`; no client uses it.
 const ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 6443);
@@ -55,8 +59,8 @@ pub enum Server {
 pub struct Target {
     server: Server,
     client: Client,
-    /// The configuration for clients with another token; `None` for the embedded server, which has no network.
-    config: Option<kube::Config>,
+    /// A client without a token.
+    stranger: Option<Client>,
     /// The embedded server's clock.
     clock: Option<Clock>,
 }
@@ -80,10 +84,12 @@ impl Target {
         config.default_retry = false;
         config.read_timeout = None;
         config.proxy_url = None;
+        let client = Client::try_from(config.clone())?;
+        config.auth_info = AuthInfo::default();
         Ok(Self {
             server: Server::Real,
-            client: Client::try_from(config.clone())?,
-            config: Some(config),
+            client,
+            stranger: Client::try_from(config).ok(),
             clock: None,
         })
     }
@@ -106,10 +112,15 @@ impl Target {
             accounts: None,
         };
         let server = ApiServer::start(clock.clone(), Rng::seeded(SEED), options);
+        let credentials = ServerCredentials {
+            token_key: TokenKey::from_pkcs8(TOKEN_KEY).ok(),
+            admin_token: None,
+        };
+        let server = server.with_credentials(credentials);
         Self {
             server: Server::Embedded,
             client: Client::new(server.service(UserIdentity::admin()), "default"),
-            config: None,
+            stranger: Some(Client::new(server.token_service(), "default")),
             clock: Some(clock),
         }
     }
@@ -222,14 +233,9 @@ impl Target {
         (manager, evidence)
     }
 
-    /// A client with this token or none; `None` for the embedded server, which authenticates no connections.
-    pub fn stranger(&self, token: Option<&str>) -> Option<Client> {
-        let mut config = self.config.clone()?;
-        config.auth_info = AuthInfo {
-            token: token.map(|t| t.to_owned().into()),
-            ..AuthInfo::default()
-        };
-        Client::try_from(config).ok()
+    /// A client that sends no token of its own.
+    pub fn stranger(&self) -> Option<Client> {
+        self.stranger.clone()
     }
 }
 

@@ -1,9 +1,11 @@
 //! Checks of the `Host` and the bearer token of a request.
 //!
 //! Both checks use only the head of a request, before its body is read. The host is checked first: a web page whose name
-//! resolves to a loopback address (DNS rebinding) can send requests, but cannot forge its host name. There is one token, the
-//! administrator's; there are no client certificates, cookies or anonymous users. The token may also be the password of
-//! basic authentication: client-go sends no bearer token over plain HTTP, but it sends the password of the server's URL.
+//! resolves to a loopback address (DNS rebinding) can send requests, but cannot forge its host name. A token is the
+//! administrator's, or one that the site knows; a request without any is anonymous, if the site has anonymous users.
+//! There are no client certificates and cookies.
+//! DEVIATION(basic-password): a token may also be the password of basic authentication: client-go sends no bearer token
+//! over plain HTTP, but it sends the password of the server's URL.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -18,8 +20,9 @@ use http::uri::Authority;
 use http::{HeaderMap, Uri, header};
 use subtle::ConstantTimeEq;
 
+use super::HttpSite;
 use super::names::{ServerNames, SubjectName};
-use crate::server::UserIdentity;
+use crate::identity::UserIdentity;
 
 /// Random bytes of a token: 256 bits, which cannot be guessed.
 pub const TOKEN_BYTES: usize = 32;
@@ -75,7 +78,7 @@ impl BearerToken {
     }
 
     /// Compares in constant time.
-    fn matches(&self, given: &[u8]) -> bool {
+    pub(crate) fn matches(&self, given: &[u8]) -> bool {
         self.0.as_bytes().ct_eq(given).into()
     }
 }
@@ -101,32 +104,19 @@ impl AccessGate {
     /// `None` if there is no check.
     pub(super) fn pass(
         &self,
+        site: &impl HttpSite,
         check: AccessCheck,
         local: IpAddr,
         uri: &Uri,
         headers: &HeaderMap,
     ) -> Result<Option<UserIdentity>, Status> {
-        match check {
-            AccessCheck::Guarded => self.admit(local, uri, headers).map(Some),
-            AccessCheck::Token => self.identify(headers).map(Some),
-            AccessCheck::Open => Ok(None),
+        if check == AccessCheck::Open {
+            return Ok(None);
         }
-    }
-
-    /// Checks host and token of a request that was received at the address `local`.
-    fn admit(&self, local: IpAddr, uri: &Uri, headers: &HeaderMap) -> Result<UserIdentity, Status> {
-        self.check_host(local, uri, headers)?;
-        self.identify(headers)
-    }
-
-    /// Checks the token.
-    fn identify(&self, headers: &HeaderMap) -> Result<UserIdentity, Status> {
-        let given = given_token(headers).is_some_and(|token| self.token.matches(&token));
-        if given {
-            Ok(UserIdentity::admin())
-        } else {
-            Err(Status::failure(401, "Unauthorized", "Unauthorized"))
+        if check == AccessCheck::Guarded {
+            self.check_host(local, uri, headers)?;
         }
+        identify(site, Some(&self.token), headers).map(Some)
     }
 
     /// The request must name a host, and every host that it names must be one of the server: the address that the client
@@ -180,6 +170,22 @@ impl AccessGate {
     }
 }
 
+/// Returns who sent a request, by its token: the administrator's, or one that the site knows.
+pub(crate) fn identify(
+    site: &impl HttpSite,
+    admin: Option<&BearerToken>,
+    headers: &HeaderMap,
+) -> Result<UserIdentity, Status> {
+    let identity = match given_token(headers) {
+        Some(token) if admin.is_some_and(|admin| admin.matches(&token)) => {
+            Some(UserIdentity::admin())
+        }
+        Some(token) => site.owner(&token),
+        None => site.anonymous(),
+    };
+    identity.ok_or_else(|| Status::failure(401, "Unauthorized", "Unauthorized"))
+}
+
 /// The host of an authority, without port and user.
 fn host_of(authority: &Authority) -> Option<SubjectName> {
     let (text, host) = (authority.as_str(), authority.host());
@@ -221,6 +227,37 @@ mod tests {
 
     use super::*;
 
+    /// A site with a token of its own and without anonymous users.
+    struct OneUser;
+
+    impl HttpSite for OneUser {
+        fn access_check(&self, _path: &str) -> AccessCheck {
+            AccessCheck::Guarded
+        }
+
+        async fn serve(
+            &self,
+            _identity: Option<UserIdentity>,
+            _request: http::Request<hyper::body::Incoming>,
+        ) -> http::Response<crate::ResponseBody> {
+            http::Response::new(crate::ResponseBody::empty())
+        }
+
+        fn owner(&self, token: &[u8]) -> Option<UserIdentity> {
+            (token == b"alices").then(|| UserIdentity::named("alice"))
+        }
+    }
+
+    fn admit(uri: &str, headers: &HeaderMap) -> Result<UserIdentity, Status> {
+        admit_at(HERE, uri, headers)
+    }
+
+    fn admit_at(local: IpAddr, uri: &str, headers: &HeaderMap) -> Result<UserIdentity, Status> {
+        let (gate, uri) = (mk_gate(), uri.parse().unwrap());
+        let passed = gate.pass(&OneUser, AccessCheck::Guarded, local, &uri, headers);
+        passed.map(|identity| identity.expect("it was checked"))
+    }
+
     const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
 
     fn mk_gate() -> AccessGate {
@@ -247,8 +284,7 @@ mod tests {
     }
 
     fn code(uri: &str, hosts: &[&str]) -> u16 {
-        let uri = uri.parse().unwrap();
-        match mk_gate().admit(HERE, &uri, &mk_headers(hosts)) {
+        match admit(uri, &mk_headers(hosts)) {
             Ok(_) => 200,
             Err(status) => status.code,
         }
@@ -325,7 +361,7 @@ mod tests {
     #[test]
     fn a_misdirected_request_is_answered_with_what_to_do() {
         let message = |host: &str| {
-            let answer = mk_gate().admit(HERE, &"/api".parse().unwrap(), &mk_headers(&[host]));
+            let answer = admit("/api", &mk_headers(&[host]));
             answer.unwrap_err().message
         };
         let ours = "127.0.0.1, ::1, localhost, kubernetes.default.svc, ci.example, *.dev.example, 10.1.2.3, 192.0.2.7";
@@ -344,12 +380,7 @@ mod tests {
             unreachable!()
         };
         let mapped = IpAddr::V6(here.to_ipv6_mapped());
-        let uri = "/api".parse().unwrap();
-        assert!(
-            mk_gate()
-                .admit(mapped, &uri, &mk_headers(&["192.0.2.7:6443"]))
-                .is_ok()
-        );
+        assert!(admit_at(mapped, "/api", &mk_headers(&["192.0.2.7:6443"])).is_ok());
     }
 
     #[test]
@@ -378,8 +409,7 @@ mod tests {
             let mut headers = mk_headers(&["localhost:6443"]);
             let value = HeaderValue::from_str(&value).unwrap();
             headers.insert(header::AUTHORIZATION, value.clone());
-            let answer = mk_gate().admit(HERE, &"/api".parse().unwrap(), &headers);
-            match answer {
+            match admit("/api", &headers) {
                 Ok(identity) => assert!(admitted && identity == UserIdentity::admin(), "{value:?}"),
                 Err(status) => {
                     assert!(!admitted && status.code == 401, "{value:?}");
@@ -389,11 +419,10 @@ mod tests {
         }
         let mut headers = mk_headers(&["localhost:6443"]);
         headers.remove(header::AUTHORIZATION);
-        assert!(
-            mk_gate()
-                .admit(HERE, &"/api".parse().unwrap(), &headers)
-                .is_err()
-        );
+        assert!(admit("/api", &headers).is_err());
+        let alices = HeaderValue::from_static("Bearer alices");
+        headers.insert(header::AUTHORIZATION, alices);
+        assert_eq!(admit("/api", &headers).unwrap().user, "alice");
     }
 
     #[test]

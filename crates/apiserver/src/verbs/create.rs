@@ -5,16 +5,14 @@
 use std::sync::Arc;
 
 use caretaker_machinery::status::{Status, StatusCause};
-use serde_json::{Value, json};
 
 use super::decode::{self, DecodedBody, set_namespace};
 use super::write::{OwnerSource, WritePlan, WriteRequest, WriteTarget};
-use super::{ResourceRequest, VerbReply, binding, not_served};
+use super::{ResourceRequest, VerbReply, binding, review};
 use crate::metadata::{self, ObjectTree};
-use crate::respond;
 use crate::server::ServerState;
 use crate::store::{ObjectKey, StoredObject, WritePremise};
-use crate::strategy::{self, ObjectPart, WriteContext, convert};
+use crate::strategy::{self, ObjectPart, WriteContext};
 
 /// Most generated names that the server tries before the client has to try again.
 const GENERATED_NAMES_MAX: usize = 8;
@@ -38,33 +36,8 @@ pub(super) async fn create(
     if request.kind.allows("get") {
         write.insert(decoded, InsertOrigin::Create).await
     } else {
-        review(request, decoded.tree)
+        review::answer(server, request, decoded)
     }
-}
-
-/// Answers a review: its status is filled in, and it is not stored. A client with the token has all permissions, so
-/// access reviews allow every action.
-fn review(request: &ResourceRequest, mut tree: ObjectTree) -> Result<VerbReply, Status> {
-    let status = match request.kind.kind.as_str() {
-        "SelfSubjectAccessReview" | "SubjectAccessReview" | "LocalSubjectAccessReview" => {
-            json!({"allowed": true, "reason": "this server enforces no authorization"})
-        }
-        "SelfSubjectReview" => {
-            let identity = &request.identity;
-            json!({"userInfo": {"username": identity.user, "groups": identity.groups}})
-        }
-        "SelfSubjectRulesReview" => json!({
-            "incomplete": false,
-            "resourceRules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}],
-            "nonResourceRules": [{"nonResourceURLs": ["*"], "verbs": ["*"]}],
-        }),
-        kind => return Err(not_served(kind, "this server does not serve it yet")),
-    };
-    tree.insert("status".into(), status);
-    tree.insert("metadata".into(), Value::Object(ObjectTree::new()));
-    let review = convert::served(&request.kind, &tree);
-    let response = respond::value(201, &review, request.format);
-    Ok(VerbReply::Response(response))
 }
 
 // === impl WriteRequest ===
@@ -152,7 +125,7 @@ impl WriteRequest<'_> {
 
     /// Checks that the namespace of a new object exists and is not terminating. The store checks the premise again when it
     /// takes the object.
-    fn namespace_premise(&self, name: &str) -> Result<Option<WritePremise>, Status> {
+    pub(super) fn namespace_premise(&self, name: &str) -> Result<Option<WritePremise>, Status> {
         let kind = &self.request.kind;
         let namespace = self.request.namespace.as_deref();
         let Some(namespace) = namespace.filter(|_| kind.namespaced) else {

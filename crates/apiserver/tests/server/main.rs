@@ -6,5 +6,6 @@ mod cluster;
 mod cronjobs;
 mod deterministic;
 mod subresources;
+mod tokens;
 mod upkeep;
 mod writes;

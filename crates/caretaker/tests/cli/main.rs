@@ -23,6 +23,7 @@ mod reach;
 mod schedule;
 mod session;
 mod stop;
+mod tokens;
 mod up;
 mod verdicts;
 mod workloads;

@@ -14,6 +14,7 @@ mod delete;
 mod discovery;
 mod eviction;
 mod hostile;
+mod identity;
 mod list;
 mod namespace;
 mod node_access;
@@ -22,11 +23,13 @@ mod parts;
 mod patch;
 mod paths;
 mod priorities;
+mod reviews;
 mod scale;
 mod schema;
 mod services;
 mod strategic;
 mod table;
+mod tokens;
 mod update;
 mod watch;
 mod workloads;
@@ -66,6 +69,9 @@ pub static SUITE: CaseSuite = CaseSuite {
         theme("services", services::CASES),
         theme("priorities", priorities::CASES),
         theme("bootstrap", bootstrap::CASES),
+        theme("identity", identity::CASES),
+        theme("tokens", tokens::CASES),
+        theme("reviews", reviews::CASES),
     ],
 };
 

@@ -33,8 +33,6 @@ pub(super) const CASES: &[TestCase] = &[
     api_case!(watch_on_an_item_is_a_plain_get),
     api_case!(health_endpoints_say_ok),
     api_case!(version_is_semantic),
-    api_case!(a_missing_token_is_401, RealOnly),
-    api_case!(a_forged_token_is_401, RealOnly),
 ];
 
 async fn unknown_paths_and_groups_are_a_text_404(s: &mut Session) {
@@ -317,30 +315,4 @@ async fn version_is_semantic(s: &mut Session) {
         json!({"keys": keys, "major": body["major"], "minor": body["minor"]})
     };
     s.ask(Ask::get("/version").viewed(keys)).await;
-}
-
-async fn a_missing_token_is_401(s: &mut Session) {
-    let path = s.path(&CONFIG_MAPS);
-    s.ask(Ask::get(&path).anonymous()).await;
-    s.ask(Ask::get("/nope").anonymous()).await;
-    s.ask(Ask::post(&path, &mk_config_map("a")).anonymous())
-        .await;
-    s.ask(Ask::get("/version").anonymous()).await;
-    s.ask(Ask::get("/healthz").anonymous()).await;
-}
-
-async fn a_forged_token_is_401(s: &mut Session) {
-    let path = s.path(&CONFIG_MAPS);
-    for ask in [
-        Ask::get(&path).forged(),
-        Ask::get("/healthz").forged(),
-        Ask::get(&path)
-            .header("authorization", "Basic YTpi")
-            .anonymous(),
-        Ask::get(&path)
-            .header("authorization", "Bearer ")
-            .anonymous(),
-    ] {
-        s.ask(ask).await;
-    }
 }
