@@ -230,41 +230,29 @@ mod tests {
 
     #[test]
     fn groups_follow_from_the_name_unless_they_are_given() {
-        let cases: [(&[(&str, &str)], &[&str]); 8] = [
-            (&[(USER, "alice")], &[AUTHENTICATED]),
+        let account = "system:serviceaccount:shop:web";
+        let all = "system:serviceaccounts system:serviceaccounts:shop system:authenticated";
+        let cases = [
+            ("alice", vec![], "system:authenticated"),
+            ("alice", vec!["dev", "ops"], "dev ops system:authenticated"),
+            ("alice", vec![UNAUTHENTICATED], "system:unauthenticated"),
+            ("alice", vec![AUTHENTICATED], "system:authenticated"),
+            (ANONYMOUS, vec![], "system:unauthenticated"),
+            (account, vec![], all),
+            (account, vec!["dev"], "dev system:authenticated"),
             (
-                &[(USER, "alice"), (GROUP, "dev"), (GROUP, "ops")],
-                &["dev", "ops", AUTHENTICATED],
+                "system:node:n1",
+                vec![],
+                "system:nodes system:authenticated",
             ),
-            (
-                &[(USER, "alice"), (GROUP, UNAUTHENTICATED)],
-                &[UNAUTHENTICATED],
-            ),
-            (&[(USER, "alice"), (GROUP, AUTHENTICATED)], &[AUTHENTICATED]),
-            (&[(USER, ANONYMOUS)], &[UNAUTHENTICATED]),
-            (
-                &[(USER, "system:serviceaccount:shop:web")],
-                &[
-                    "system:serviceaccounts",
-                    "system:serviceaccounts:shop",
-                    AUTHENTICATED,
-                ],
-            ),
-            (
-                &[(USER, "system:serviceaccount:shop:web"), (GROUP, "dev")],
-                &["dev", AUTHENTICATED],
-            ),
-            (&[(USER, "system:node:n1")], &[NODES, AUTHENTICATED]),
+            ("system:node:n1", vec!["dev"], "dev system:authenticated"),
         ];
-        for (headers, groups) in cases {
-            let user = applied(UserIdentity::admin(), headers).unwrap();
-            assert_eq!(
-                (user.user.as_str(), user.groups),
-                (
-                    headers[0].1,
-                    groups.iter().map(ToString::to_string).collect()
-                )
-            );
+        for (user, groups, expected) in cases {
+            let mut headers = vec![(USER, user)];
+            headers.extend(groups.into_iter().map(|group| (GROUP, group)));
+            let applied = applied(UserIdentity::admin(), &headers).unwrap();
+            assert_eq!(applied.user, user);
+            assert_eq!(applied.groups.join(" "), expected, "{headers:?}");
         }
     }
 
