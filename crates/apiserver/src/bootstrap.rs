@@ -35,7 +35,7 @@ pub(crate) fn create(server: &ServerState, address: SocketAddr) {
                 while let Some(row) = rows.next_if(|row| row.starts_with("rule\t")) {
                     rules.push(rule(row));
                 }
-                role(server, (namespace, name), labels, aggregates, rules);
+                role(server, (namespace, name), labels, aggregates, &rules);
             }
             ["binding", namespace, name, kind, role, subjects] => {
                 binding(server, (namespace, name), (kind, role), subjects);
@@ -141,7 +141,7 @@ fn role(
     place: (&str, &str),
     labels: &str,
     aggregates: &str,
-    rules: Vec<Value>,
+    rules: &[Value],
 ) {
     let mut metadata = rbac_metadata(place);
     for label in list(labels) {

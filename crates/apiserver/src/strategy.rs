@@ -30,9 +30,10 @@ use serde_json::Value;
 use crate::allocation::Allotment;
 use crate::body::FieldError;
 use crate::deletion::{self, DeleteDecision, ObjectDelete};
+use crate::identity::UserIdentity;
 use crate::kinds::{GenerationRule, KindTable, ServedKind};
 use crate::metadata::{self, ObjectTree, value_at};
-use crate::server::{ServerState, UserIdentity};
+use crate::server::ServerState;
 use crate::store::{ObjectKey, StoredObject};
 use crate::verbs::write::WriteMode;
 

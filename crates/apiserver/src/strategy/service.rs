@@ -97,7 +97,7 @@ impl KindStrategy for ServiceStrategy {
         let ObjectChange { part, new, old, .. } = *change;
         match part {
             ObjectPart::Main => check::faults(new, old),
-            ObjectPart::Status | ObjectPart::Finalize => Vec::new(),
+            _ => Vec::new(),
         }
     }
 
@@ -249,7 +249,7 @@ fn drop_fields_of_old_type(old: &ObjectTree, new: &mut ObjectTree) {
     let ended = |needs: NeedOfType| needs(was) && !needs(is);
     let same = |field: &str| was.0.get(field) == is.0.get(field);
     let mut dropped: Vec<&str> = Vec::new();
-    if ended(|spec| spec.needs_cluster_ip()) {
+    if was.needs_cluster_ip() && !is.needs_cluster_ip() {
         let unchanged = CLUSTER_IP_FIELDS
             .iter()
             .filter(|fields| fields.iter().all(|field| same(field)));
@@ -262,7 +262,8 @@ fn drop_fields_of_old_type(old: &ObjectTree, new: &mut ObjectTree) {
         }
     }
     let numbers = |spec: ServiceSpec<'_>| spec.ports().map(node_port).collect::<Vec<i64>>();
-    let drops_ports = ended(|spec| spec.needs_node_ports()) && numbers(was) == numbers(is);
+    let ends_ports = was.needs_node_ports() && !is.needs_node_ports();
+    let drops_ports = ends_ports && numbers(was) == numbers(is);
     let Some(spec) = spec_of(new) else {
         return;
     };

@@ -171,11 +171,11 @@ pub(super) fn cluster_ip_faults(spec: ServiceSpec<'_>) -> Vec<StatusCause> {
         causes.extend(invalid);
         return causes;
     }
-    if let [first, second] = ips.as_slice() {
-        if family_of(first) == family_of(second) {
-            let why = "may specify no more than one IP for each IP family";
-            causes.push(StatusCause::invalid("spec.clusterIPs", &ips, why));
-        }
+    if let [first, second] = ips.as_slice()
+        && family_of(first) == family_of(second)
+    {
+        let why = "may specify no more than one IP for each IP family";
+        causes.push(StatusCause::invalid("spec.clusterIPs", &ips, why));
     }
     if spec.is_headless() || !causes.is_empty() {
         return causes;
@@ -260,7 +260,7 @@ mod tests {
     use super::*;
     use crate::metadata::mk_tree;
 
-    fn settled(spec: Value) -> Result<Option<(Vec<String>, String)>, Vec<String>> {
+    fn settled(spec: &Value) -> Result<Option<(Vec<String>, String)>, Vec<String>> {
         let service = mk_tree(&json!({ "spec": spec }));
         let found = settle(None, &service);
         let found = found.map(|families| families.map(|found| (found.families, found.policy)));
@@ -298,7 +298,7 @@ mod tests {
             ),
         ];
         for (spec, expected) in cases {
-            assert_eq!(settled(spec.clone()), expected, "{spec}");
+            assert_eq!(settled(&spec), expected, "{spec}");
         }
     }
 
