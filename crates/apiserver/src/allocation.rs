@@ -28,6 +28,7 @@ use range::CLUSTER_IPS;
 /// The cluster IP that a dry run shows where a real write would take any: the address of the network, which no Service gets.
 const DRY_RUN_IP: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 0);
 /// The node port after which a dry run counts where a real write would take any.
+/// It counts on from the highest port that the Service names, if it names one.
 const DRY_RUN_PORT: u16 = 32_768;
 
 /// Something that a Service holds.
@@ -117,7 +118,7 @@ impl<'a> Allotment<'a> {
             WriteMode::Real => pool(self.server).take_any(&mut self.server.rng()),
             WriteMode::DryRun => {
                 let highest = self.taken.iter().filter_map(ServiceHolding::port).max();
-                Some(highest.unwrap_or(0).max(DRY_RUN_PORT) + 1)
+                Some(highest.unwrap_or(DRY_RUN_PORT) + 1)
             }
         };
         let port = port.ok_or(AllotmentRefusal::RangeFull)?;

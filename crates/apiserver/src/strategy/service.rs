@@ -19,6 +19,10 @@ use crate::store::StoredObject;
 /// The cluster IP of a headless Service.
 const NONE: &str = "None";
 
+const EXTERNAL_IPS: &str =
+    "spec.externalIPs is deprecated and may no longer be implemented in some clusters";
+const EXTERNAL_NAME: &str = "spec.externalName is ignored when spec.type is not \"ExternalName\"";
+
 /// The rules of Services.
 #[derive(Debug)]
 pub(super) struct ServiceStrategy;
@@ -99,6 +103,18 @@ impl KindStrategy for ServiceStrategy {
             ObjectPart::Main => check::faults(new, old),
             _ => Vec::new(),
         }
+    }
+
+    fn warnings(&self, _: Option<&ObjectTree>, new: &ObjectTree) -> Vec<String> {
+        let spec = ServiceSpec::of(new);
+        let mut warnings = Vec::new();
+        if !spec.texts("externalIPs").is_empty() {
+            warnings.push(EXTERNAL_IPS.to_owned());
+        }
+        if !spec.text("externalName").is_empty() && !spec.is_external_name() {
+            warnings.push(EXTERNAL_NAME.to_owned());
+        }
+        warnings
     }
 
     fn removed(&self, server: &ServerState, service: &StoredObject) {
@@ -262,7 +278,7 @@ fn drop_fields_of_old_type(old: &ObjectTree, new: &mut ObjectTree) {
         }
     }
     let numbers = |spec: ServiceSpec<'_>| spec.ports().map(node_port).collect::<Vec<i64>>();
-    let ends_ports = was.needs_node_ports() && !is.needs_node_ports();
+    let ends_ports = was.may_have_node_ports() && !is.may_have_node_ports();
     let drops_ports = ends_ports && numbers(was) == numbers(is);
     let Some(spec) = spec_of(new) else {
         return;

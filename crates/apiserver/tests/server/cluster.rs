@@ -20,7 +20,7 @@ fn mk_options() -> ServerOptions {
     }
 }
 
-fn mk_service(name: &str, spec: Value) -> Value {
+fn mk_service(name: &str, spec: &Value) -> Value {
     let mut service = json!({"metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}});
     for (field, value) in spec.as_object().unwrap() {
         service["spec"][field] = value.clone();
@@ -56,7 +56,7 @@ async fn a_cluster_has_its_objects_from_the_start() {
     let kubernetes = format!("{SERVICES}/kubernetes");
     let service = world.must("GET", &kubernetes, Value::Null).await;
     assert_eq!(service["spec"]["clusterIP"], "10.0.0.1");
-    let taken = mk_service("a", json!({"clusterIP": "10.0.0.1"}));
+    let taken = mk_service("a", &json!({"clusterIP": "10.0.0.1"}));
     let (code, answer) = world.call("POST", SERVICES, taken).await;
     assert_eq!(code, 422, "{answer}");
 }
@@ -157,7 +157,7 @@ async fn services_that_are_created_at_once_never_share_anything() {
     let ports = json!([{"port": 80, "name": "a"}, {"port": 81, "name": "b"}]);
     let create = |index: usize| {
         let spec = json!({"type": "NodePort", "ports": ports});
-        world.must("POST", SERVICES, mk_service(&format!("s{index}"), spec))
+        world.must("POST", SERVICES, mk_service(&format!("s{index}"), &spec))
     };
     let made = futures::future::join_all((0..100).map(create)).await;
     let mut seen = BTreeSet::new();
@@ -169,7 +169,7 @@ async fn services_that_are_created_at_once_never_share_anything() {
     }
     let wanted = (0..20).map(|index| {
         let spec = json!({"clusterIP": "10.0.0.9"});
-        world.call("POST", SERVICES, mk_service(&format!("t{index}"), spec))
+        world.call("POST", SERVICES, mk_service(&format!("t{index}"), &spec))
     });
     let codes: Vec<u16> = futures::future::join_all(wanted)
         .await
@@ -190,15 +190,13 @@ async fn a_service_that_is_refused_or_removed_holds_nothing() {
     };
     let refused = mk_service(
         "a",
-        json!({"clusterIP": "10.0.0.9", "sessionAffinity": "X"}),
+        &json!({"clusterIP": "10.0.0.9", "sessionAffinity": "X"}),
     );
     assert_eq!(world.call("POST", SERVICES, refused).await.0, 422);
     assert_eq!(held().await, 0);
     let spec = json!({"clusterIP": "10.0.0.9", "type": "NodePort", "ports": [{"port": 80, "nodePort": 30_000}]});
     for name in ["a", "b"] {
-        world
-            .must("POST", SERVICES, mk_service(name, spec.clone()))
-            .await;
+        world.must("POST", SERVICES, mk_service(name, &spec)).await;
         assert_eq!(held().await, 1);
         let path = format!("{SERVICES}/{name}");
         world.must("DELETE", &path, Value::Null).await;

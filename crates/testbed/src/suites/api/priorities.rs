@@ -61,8 +61,6 @@ async fn pods_get_the_priority_of_their_class(s: &mut Session) {
         json!({"priority": 0, "preemptionPolicy": "PreemptLowerPriority"}),
     )
     .await;
-    let change = json!({"spec": {"priorityClassName": never}});
-    s.merge_patch(&PODS, "b", change).await;
     let left_out = json!({"spec": {"priority": null, "preemptionPolicy": null}});
     let path = s.item(&PODS, "b");
     s.ask(Ask::merge_patch(path, &left_out).viewed(priority))
