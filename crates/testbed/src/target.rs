@@ -7,6 +7,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 use anyhow::Context as _;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use caretaker_apiserver::{
     ApiServer, ServerCredentials, ServerOptions, TokenKey, UpkeepTasks, UserIdentity,
 };
@@ -36,8 +38,8 @@ use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 const START: Timestamp = Timestamp::constant(1_767_225_600, 0);
 /// The seed of the embedded server's randomness; fixed, so that runs repeat.
 const SEED: u64 = 4;
-/// The key that signs the embedded server's tokens; fixed for the same reason. It protects nothing.
-const TOKEN_KEY: &[u8] = include_bytes!("../data/token-key.der");
+/// The key that signs the embedded server's tokens, PKCS #8 in base64; fixed for the same reason. It protects nothing.
+const TOKEN_KEY: &str = include_str!("../data/token-key.txt");
 
 /// The address in Service `kubernetes`; no client uses it.
 const ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 6443);
@@ -113,7 +115,7 @@ impl Target {
         };
         let server = ApiServer::start(clock.clone(), Rng::seeded(SEED), options);
         let credentials = ServerCredentials {
-            token_key: TokenKey::from_pkcs8(TOKEN_KEY).ok(),
+            token_key: token_key(),
             admin_token: None,
         };
         let server = server.with_credentials(credentials);
@@ -297,6 +299,11 @@ pub(crate) fn start_controller(
 }
 
 /// Pod GC with a low threshold, so that cases need few terminated Pods.
+fn token_key() -> Option<TokenKey> {
+    let text: String = TOKEN_KEY.split_whitespace().collect();
+    TokenKey::from_pkcs8(&STANDARD.decode(text).ok()?).ok()
+}
+
 fn pod_gc() -> PodGcController {
     PodGcController::new(podgc::PodGcSettings {
         threshold: Some(TERMINATED_PODS_KEPT),
