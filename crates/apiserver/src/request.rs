@@ -48,7 +48,7 @@ pub(crate) enum RequestPath {
 /// The documents about the issuer of tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OpenIdDocument {
-    /// `/.well-known/openid-configuration`.
+    /// Issuer and address of the keys, at `/.well-known/openid-configuration`.
     Configuration,
     /// The public keys, at `/openid/v1/jwks`.
     Keys,

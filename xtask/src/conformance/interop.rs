@@ -36,7 +36,7 @@ pub enum InteropPart {
     ClientGoProtobuf,
     /// A manager of controller-runtime with leader election
     ControllerRuntime,
-    /// helm 3
+    /// Install, upgrade, rollback and uninstall with helm 3
     Helm,
     /// The Python client
     Python,

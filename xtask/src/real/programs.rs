@@ -24,7 +24,6 @@ pub(crate) const KUBECTL: GoProgram = GoProgram {
     ],
 };
 
-/// helm 3.
 pub(crate) const HELM: GoProgram = GoProgram {
     name: "helm",
     package: "helm.sh/helm/v3/cmd/helm",

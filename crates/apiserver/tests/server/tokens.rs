@@ -54,6 +54,20 @@ impl TokenWorld {
         self.server.service(UserIdentity::admin())
     }
 
+    /// Sends a body as protobuf and returns the answer, which has to be protobuf too.
+    async fn post_protobuf(&self, path: &str, body: &Value) -> Value {
+        let request = Request::post(path)
+            .header("content-type", PROTOBUF)
+            .header("accept", PROTOBUF)
+            .body(Full::<Bytes>::from(protobuf::encode(body).unwrap()))
+            .unwrap();
+        let response = self.admin().call(request).await.unwrap();
+        assert_eq!(response.status(), 201, "{path}");
+        assert_eq!(response.headers()["content-type"], PROTOBUF, "{path}");
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        protobuf::decode(&bytes).unwrap()
+    }
+
     async fn post(&self, path: &str, body: Value) -> (u16, Value) {
         let request = Request::post(path).header("content-type", "application/json");
         let request = request.body(Full::<Bytes>::from(body.to_string())).unwrap();
@@ -277,31 +291,19 @@ async fn reviews_and_token_requests_are_read_and_written_as_protobuf() {
         if !spec.is_null() {
             body["spec"] = spec;
         }
-        let request = Request::post(&path)
-            .header("content-type", PROTOBUF)
-            .header("accept", PROTOBUF)
-            .body(Full::<Bytes>::from(protobuf::encode(&body).unwrap()))
-            .unwrap();
-        let response = world.admin().call(request).await.unwrap();
-        assert_eq!(response.status(), 201, "{path}");
-        assert_eq!(response.headers()["content-type"], PROTOBUF, "{path}");
-        let bytes = response.into_body().collect().await.unwrap().to_bytes();
-        let shown = protobuf::decode(&bytes).unwrap();
+        let shown = world.post_protobuf(&path, &body).await;
         assert_eq!(
             (&shown["kind"], &shown["apiVersion"]),
             (&json!(kind), &json!(api_version))
         );
         let (_, plain) = world.post(&path, body).await;
-        let keys = |value: &Value| {
-            value["status"]
-                .as_object()
-                .unwrap()
-                .keys()
-                .cloned()
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(keys(&shown), keys(&plain), "{kind}");
+        assert_eq!(status_fields(&shown), status_fields(&plain), "{kind}");
     }
+}
+
+fn status_fields(review: &Value) -> Vec<String> {
+    let status = review["status"].as_object().unwrap();
+    status.keys().cloned().collect()
 }
 
 const AUTHORIZATION: &str = "authorization.k8s.io/v1";
