@@ -104,7 +104,9 @@ pub(crate) async fn serve(
 ) -> Response<ResponseBody> {
     let Some(verb) = ApiVerb::of(&request) else {
         let custom = request.kind.custom.is_some();
-        return if custom && request.namespace.is_some() && !request.kind.namespaced {
+        return if request.has_no_route() {
+            respond::status(&Status::unknown_resource(), accept.status())
+        } else if custom && request.namespace.is_some() && !request.kind.namespaced {
             respond::not_found_page()
         } else {
             respond::status(&no_such_verb(&request), accept.status())
@@ -249,6 +251,14 @@ impl ResourceRequest {
 
     pub(crate) fn not_found(&self) -> Status {
         Status::not_found(self.kind.resource_named(self.name()))
+    }
+
+    /// Reports whether upstream serves no method at this path: a kind that can only be created has no paths of objects
+    /// and none outside its scope.
+    fn has_no_route(&self) -> bool {
+        let is_only_created = matches!(self.kind.verbs.as_slice(), [verb] if verb == "create");
+        let is_in_scope = self.kind.namespaced == self.namespace.is_some();
+        is_only_created && (self.name.is_some() || !is_in_scope)
     }
 
     /// Refuses names that cannot be part of a path.

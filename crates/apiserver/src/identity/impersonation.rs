@@ -22,8 +22,6 @@ const GROUP: &str = "impersonate-group";
 const EXTRA_PREFIX: &str = "impersonate-extra-";
 /// The beginning of the user name of a Node.
 const NODE_PREFIX: &str = "system:node:";
-/// The group of all Nodes.
-const NODES: &str = "system:nodes";
 
 /// Returns the identity that a request is served for: the caller's, or the one that its headers name.
 pub(crate) fn apply(
@@ -143,9 +141,6 @@ fn complete(mut wanted: UserIdentity) -> UserIdentity {
     if wanted.groups.is_empty() {
         wanted.groups = match service_account_namespace(&wanted.user) {
             Some(namespace) => service_account_groups(namespace),
-            None if is_node(&wanted.user) && wanted.uid.is_empty() && wanted.extra.is_empty() => {
-                vec![NODES.to_owned()]
-            }
             None => Vec::new(),
         };
     }
@@ -240,11 +235,7 @@ mod tests {
             (ANONYMOUS, vec![], "system:unauthenticated"),
             (account, vec![], all),
             (account, vec!["dev"], "dev system:authenticated"),
-            (
-                "system:node:n1",
-                vec![],
-                "system:nodes system:authenticated",
-            ),
+            ("system:node:n1", vec![], "system:authenticated"),
             ("system:node:n1", vec!["dev"], "dev system:authenticated"),
         ];
         for (user, groups, expected) in cases {
