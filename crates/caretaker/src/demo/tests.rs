@@ -80,7 +80,8 @@ async fn all_chapters_show_their_writes_in_order() {
         "1. marked    Pod stranded ",
         "its Node rack-7 is gone: ",
         "2. deleted   Pod stranded ",
-        "The controllers: 1 object, ",
+        // The Pod, and the Lease of the Node.
+        "The controllers: 2 objects, ",
         "4. CronJobs of Volcano (cronjob-controller/volcano)",
         "1. created   Job train-",
         "2. created   Job train-",
