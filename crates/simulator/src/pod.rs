@@ -56,6 +56,9 @@ impl Actor for PodActor {
         }
         let behaviour = PodBehaviour::of(pod.at("/metadata/annotations"));
         if pod.text("/status/phase") == "Running" {
+            if let Some(status) = status::following_spec(pod, now) {
+                return set_status(pod, &status, "the containers follow their spec");
+            }
             finish(cache, pod, behaviour, now)
         } else {
             run(cache, pod, behaviour, now)

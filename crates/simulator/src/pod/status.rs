@@ -1,9 +1,10 @@
 //! The status of a Pod whose containers are all in one state.
 //!
-//! Init containers have run and ended before; sidecars among them live like the other containers.
+//! The API server resizes only containers whose status shows resources: upstream takes others for containers of a kubelet
+//! that cannot resize. Init containers have run and ended before; sidecars among them live like the other containers.
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::cache::ObjectSnapshot;
 use crate::objects::{set_condition, time};
@@ -65,6 +66,9 @@ impl ContainerState {
         let is_ready = matches!(self.readiness, ContainerReadiness::Ready);
         let mut status = json!({"name": container["name"], "image": container["image"], "imageID": "",
             "restartCount": self.restarts, "ready": is_ready, "started": is_ready, "state": self.state});
+        if !matches!(self.readiness, ContainerReadiness::Ended(_)) {
+            allot(&mut status, container);
+        }
         if !self.last.is_null() {
             status["lastState"] = self.last.clone();
         }
@@ -102,6 +106,56 @@ impl ContainerState {
             .for_each(|known| known["lastProbeTime"] = Value::Null);
         conditions
     }
+}
+
+/// The status of a running Pod that follows a change of its spec: resized containers, new ephemeral containers. `None`
+/// if it follows already.
+pub(super) fn following_spec(pod: &ObjectSnapshot, now: Timestamp) -> Option<Value> {
+    let mut status = pod.at("/status").clone();
+    for (list, specs) in [
+        ("containerStatuses", "/spec/containers"),
+        ("initContainerStatuses", "/spec/initContainers"),
+    ] {
+        let known = status.get_mut(list).and_then(Value::as_array_mut);
+        for known in known.into_iter().flatten() {
+            let mut specs = pod.items(specs).iter();
+            let spec = specs.find(|spec| spec["name"] == known["name"]);
+            if let Some(spec) = spec.filter(|_| !known["state"]["running"].is_null()) {
+                allot(known, spec);
+            }
+        }
+    }
+    let known = pod.items("/status/ephemeralContainerStatuses");
+    let is_new = |spec: &&Value| !known.iter().any(|known| known["name"] == spec["name"]);
+    let specs = pod.items("/spec/ephemeralContainers").iter();
+    let started: Vec<Value> = specs
+        .filter(is_new)
+        .map(|spec| attached(spec, now))
+        .collect();
+    if !started.is_empty() {
+        status["ephemeralContainerStatuses"] = known.iter().cloned().chain(started).collect();
+    }
+    (status != *pod.at("/status")).then_some(status)
+}
+
+/// Shows the resources of a container's spec as the ones that it got.
+fn allot(status: &mut Value, container: &Value) {
+    let resources = &container["resources"];
+    let part = |name: &str| Some((name.to_owned(), resources.get(name)?.clone()));
+    let shown: Map<String, Value> = ["limits", "requests"]
+        .into_iter()
+        .filter_map(part)
+        .collect();
+    if let Some(requests) = shown.get("requests") {
+        status["allocatedResources"] = requests.clone();
+    }
+    status["resources"] = shown.into();
+}
+
+/// The status of an ephemeral container that has started. It has no readiness.
+fn attached(container: &Value, now: Timestamp) -> Value {
+    json!({"name": container["name"], "image": container["image"], "imageID": "", "restartCount": 0,
+        "ready": false, "state": {"running": {"startedAt": time(now)}}})
 }
 
 /// The status of an init container that has run.

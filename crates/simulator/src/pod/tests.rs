@@ -226,13 +226,33 @@ fn pod_finishes_as_annotated() {
 }
 
 #[test]
+fn the_status_of_a_running_pod_follows_its_spec() {
+    let mut pod = mk_running(&json!({}), "Always");
+    let running = json!({"running": {"startedAt": time(START)}});
+    pod["status"]["containerStatuses"] = json!([{"name": "c", "state": running, "resources": {}}]);
+    let mut harness = harness(pod.clone(), "True");
+    assert!(harness.is_resting(&key(), START));
+    let resources = json!({"limits": {"cpu": "2"}, "requests": {"cpu": "1"}});
+    pod["spec"]["containers"][0]["resources"] = resources.clone();
+    pod["spec"]["ephemeralContainers"] = json!([{"name": "debugger", "image": "d"}]);
+    harness.applied(PODS, pod);
+    let status = decided(&harness.decide(&key(), START)).body["status"].clone();
+    let container = &status["containerStatuses"][0];
+    assert_eq!(container["resources"], resources);
+    assert_eq!(container["allocatedResources"], json!({"cpu": "1"}));
+    let ephemeral = &status["ephemeralContainerStatuses"][0];
+    assert_eq!(ephemeral["name"], "debugger");
+    assert_eq!(ephemeral["state"], running);
+}
+
+#[test]
 fn crashing_containers_are_restarted_after_a_back_off() {
     let crashing = json!({OUTCOME: "crashing", RUN_SECONDS: "2"});
     for (policy, is_restarted) in [("Always", true), ("OnFailure", true), ("Never", false)] {
         let mut pod = mk_running(&crashing, policy);
         let running = json!({"running": {"startedAt": time(START)}});
         pod["status"]["containerStatuses"] =
-            json!([{"name": "c", "restartCount": 0, "state": running}]);
+            json!([{"name": "c", "restartCount": 0, "state": running, "resources": {}}]);
         let failed = later(START, 2);
         let mut harness = harness(pod.clone(), "True");
         assert_eq!(harness.at(&key(), START), Some(failed), "{policy}");
@@ -252,7 +272,7 @@ fn crashing_containers_are_restarted_after_a_back_off() {
         // Each further failure waits twice as long.
         for (restarts, secs, text) in [(1, 10, "10s"), (4, 80, "1m20s"), (9, 300, "5m0s")] {
             pod["status"]["containerStatuses"] =
-                json!([{"name": "c", "restartCount": restarts, "state": running}]);
+                json!([{"name": "c", "restartCount": restarts, "state": running, "resources": {}}]);
             harness.applied(PODS, pod.clone());
             let decision = harness.decide(&key(), failed);
             let status = decided(&decision).body["status"].clone();
