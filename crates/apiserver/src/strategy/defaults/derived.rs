@@ -100,9 +100,32 @@ fn pull_policy_by(object: &mut ObjectTree, image: &str, policy: &str) {
 
 /// Reports whether an image has the tag `latest`, or neither tag nor digest. An invalid image name has none.
 fn is_latest(image: &str) -> bool {
-    let last = image.rsplit('/').next().unwrap_or_default();
-    let tag = last.split_once(':').map(|(_, tag)| tag);
-    !last.is_empty() && !image.contains('@') && tag.is_none_or(|tag| tag == "latest")
+    let path = match image.split_once('/') {
+        Some((first, path)) if is_registry(first) => path,
+        _ => image,
+    };
+    let last = path.rsplit('/').next().unwrap_or_default();
+    let (name, tag) = match last.split_once(':') {
+        Some((_, tag)) => (&path[..path.len() - tag.len() - 1], tag),
+        None => (path, "latest"),
+    };
+    let mut parts = name.split('/');
+    !image.contains('@') && tag == "latest" && parts.all(is_repository_part)
+}
+
+/// Reports whether the first part of an image name names a registry instead of a directory of the default one.
+fn is_registry(part: &str) -> bool {
+    let is_marked = |byte: u8| matches!(byte, b'.' | b':') || byte.is_ascii_uppercase();
+    part == "localhost" || part.bytes().any(is_marked)
+}
+
+/// Reports whether this is a part of a repository's name: lower-case words with separators between them.
+fn is_repository_part(part: &str) -> bool {
+    let mut words = part.split(['.', '_', '-']);
+    let is_word_byte = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let ends = [part.bytes().next(), part.bytes().last()];
+    words.all(|word| word.bytes().all(is_word_byte))
+        && ends.into_iter().all(|end| end.is_some_and(is_word_byte))
 }
 
 /// Derives the defaults of a limit range for containers from its maxima, minima and default limits.
@@ -279,6 +302,11 @@ mod tests {
             ("host:5000/x:1", "IfNotPresent"),
             ("x@sha256:1", "IfNotPresent"),
             ("", "IfNotPresent"),
+            ("localhost/a/x", "Always"),
+            ("Host/x_y-z", "Always"),
+            ("a/B", "IfNotPresent"),
+            ("no such image", "IfNotPresent"),
+            ("-x", "IfNotPresent"),
         ];
         for (image, policy) in cases {
             let container = completed("core.v1.Container", json!({"image": image}));
