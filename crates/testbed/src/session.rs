@@ -261,14 +261,24 @@ impl Session {
 
     /// Looks at `path`, without writing it down, until `ready` says yes or patience ends.
     pub async fn until(&mut self, path: &str, ready: fn(&Answer) -> bool) {
+        self.until_answer(path, || Ask::get(path), ready).await;
+    }
+
+    /// Sends the requests of `ask`, without writing them down, until `ready` accepts an answer or patience ends.
+    pub async fn until_answer(
+        &mut self,
+        what: &str,
+        mut ask: impl FnMut() -> Ask,
+        ready: impl Fn(&Answer) -> bool,
+    ) {
         let looking = async {
-            while !ready(&self.quietly(Ask::get(path)).await) {
+            while !ready(&self.quietly(ask()).await) {
                 tokio::time::sleep(UNTIL_STEP).await;
             }
         };
         if tokio::time::timeout(UNTIL_MAX, looking).await.is_err() {
             self.transcript
-                .push(json!({"error": format!("{path} never became what was waited for")}));
+                .push(json!({"error": format!("{what} never became what was waited for")}));
         }
     }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::case::{TestCase, api_case};
 use crate::objects::*;
-use crate::session::{Ask, Session};
+use crate::session::{Answer, Ask, Session};
 
 pub(super) const CASES: &[TestCase] = &[
     api_case!(pods_get_the_priority_of_their_class),
@@ -106,6 +106,7 @@ async fn classes_of_the_system_stay(s: &mut Session) {
 async fn one_class_is_the_default(s: &mut Session) {
     let is_default = json!({"globalDefault": true});
     let name = class(s, "a", 55, is_default.clone()).await;
+    wait_for_default_priority(s, 55).await;
     class(s, "b", 56, is_default.clone()).await;
     let other = class(s, "c", 57, json!({})).await;
     s.merge_patch(&PRIORITY_CLASSES, &other, is_default).await;
@@ -114,5 +115,15 @@ async fn one_class_is_the_default(s: &mut Session) {
     pod(s, "a", json!({})).await;
     pod(s, "b", json!({"priority": 55})).await;
     s.delete(&PRIORITY_CLASSES, &name).await;
+    wait_for_default_priority(s, 0).await;
     pod(s, "c", json!({})).await;
+}
+
+/// Waits until a Pod without a class would get this priority: the real server reads classes from an informer, which
+/// learns of a change a moment later.
+async fn wait_for_default_priority(s: &mut Session, priority: i64) {
+    let path = format!("{}?dryRun=All", s.path(&PODS));
+    let ask = || Ask::post(path.clone(), &mk_pod("probe"));
+    let ready = |tried: &Answer| tried.body["spec"]["priority"] == priority;
+    s.until_answer("the default priority", ask, ready).await;
 }

@@ -11,9 +11,11 @@ use serde_json::{Value, json};
 use super::identity::WHO_AM_I;
 use crate::case::{TestCase, api_case};
 use crate::objects::*;
-use crate::session::{Ask, Session};
+use crate::session::{Answer, Ask, Session};
 
 const REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
+/// How often a server may accept a token after the deletion that ends it.
+const REFUSAL_PROBES: usize = 30;
 
 pub(super) const CASES: &[TestCase] = &[
     api_case!(a_token_request_has_defaults),
@@ -380,7 +382,9 @@ async fn a_token_ends_with_its_service_account(s: &mut Session) {
         token(s, json!({})).await,
     ];
     review(s, &one, &[]).await;
+    let probes = mk_probes(s, json!({})).await;
     s.delete(&SERVICE_ACCOUNTS, "a").await;
+    wait_until_refused(s, &probes).await;
     review(s, &two, &[]).await;
     s.ask(Ask::post(WHO_AM_I, &json!({})).bearer(&two)).await;
     mk_account(s, "a").await;
@@ -401,16 +405,38 @@ async fn a_token_ends_with_its_bound_object(s: &mut Session) {
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         let one = token(s, bound_to(kind, name)).await;
         let two = token(s, bound_to(kind, name)).await;
+        let probes = mk_probes(s, bound_to(kind, name)).await;
         let path = s.item(resource, name);
         s.quietly(Ask::new(
             Method::DELETE,
             format!("{path}?gracePeriodSeconds=0"),
         ))
         .await;
+        wait_until_refused(s, &probes).await;
         review(s, &one, &[]).await;
         make(s, resource, object.clone()).await;
         review(s, &two, &[]).await;
     }
+}
+
+async fn mk_probes(s: &Session, spec: Value) -> Vec<String> {
+    let mut probes = Vec::new();
+    for _ in 0..REFUSAL_PROBES {
+        probes.push(token(s, spec.clone()).await);
+    }
+    probes
+}
+
+/// Waits until the server refuses a probe. The real server reads bound objects from an informer that learns of a
+/// deletion a moment later, and remembers for ten seconds each token that it accepted: so each probe is used once.
+async fn wait_until_refused(s: &mut Session, probes: &[String]) {
+    let mut probes = probes.iter();
+    let ask = || {
+        let probe = probes.next().map_or("", String::as_str);
+        Ask::post(REVIEWS, &json!({"spec": {"token": probe}}))
+    };
+    let refused = |answer: &Answer| answer.body["status"]["authenticated"] != true;
+    s.until_answer("the token", ask, refused).await;
 }
 
 async fn a_token_identifies_its_caller(s: &mut Session) {
