@@ -2,6 +2,9 @@
 //!
 //! The bytes lack `apiVersion` and `kind`, which the kinds table knows and which differ by the version served. The
 //! resourceVersion is inserted when the store has numbered the object; until then it is a [`ObjectDraft`].
+//!
+//! DEVIATION(key-order): canonical means that fields are in the order of the alphabet, so that equal objects have equal
+//! bytes. Upstream writes them in the order of its Go types.
 
 use std::fmt;
 use std::ops::Range;
