@@ -16,7 +16,6 @@ use crate::real::{POLL, ProcessId};
 /// A binary of this workspace and the profile to build it with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Binary {
-    package: &'static str,
     name: &'static str,
     profile: &'static str,
 }
@@ -30,7 +29,6 @@ pub(crate) struct Running(pub(crate) Child);
 impl Binary {
     pub(crate) const fn caretaker(profile: &'static str) -> Self {
         Self {
-            package: "kube-caretaker",
             name: "caretaker",
             profile,
         }
@@ -38,11 +36,7 @@ impl Binary {
 
     /// A program of the test harness.
     pub(crate) const fn testbed(name: &'static str, profile: &'static str) -> Self {
-        Self {
-            package: "caretaker-testbed",
-            name,
-            profile,
-        }
+        Self { name, profile }
     }
 
     /// Builds the binary if needed and returns its path. The messages of cargo go to stderr.
@@ -55,10 +49,12 @@ impl Binary {
         for name in about_us.filter(|name| is_about_a_package(&name.to_string_lossy())) {
             command.env_remove(name);
         }
+        // Of the whole workspace: with `--package`, cargo resolves other features than `cargo test --workspace` does, and
+        // compiles most dependencies a second time.
         let messages = command
             .current_dir(workspace())
             .args(["build", "--message-format=json-render-diagnostics"])
-            .args(["--package", self.package, "--bin", self.name])
+            .args(["--workspace", "--bin", self.name])
             .args(["--profile", self.profile])
             .stderr(Stdio::inherit())
             .output()
