@@ -185,7 +185,11 @@ pub(super) fn args(role: Role, dir: &Path, ports: ServerPorts, options: &Options
             // Last, because a path may contain one of the words.
             .replace("DIR", &dir.display().to_string())
     };
-    flags.iter().map(fill).chain(more.iter().cloned()).collect()
+    // Some flags add up when they are repeated: a given flag replaces ours.
+    let name = |flag: &str| flag.split('=').next().map(str::to_owned);
+    let is_ours = |flag: &&&str| !more.iter().any(|given| name(given) == name(flag));
+    let ours = flags.iter().filter(is_ours).map(fill);
+    ours.chain(more.iter().cloned()).collect()
 }
 
 /// A function that returns whether a program is ready at the moment of the call.
@@ -275,5 +279,18 @@ mod tests {
                 .contains(&"--controllers=garbage-collector-controller".to_owned())
         );
         assert!(of(Role::Apiserver).contains(&"--etcd-servers=http://127.0.0.1:1".to_owned()));
+    }
+
+    #[test]
+    fn a_flag_of_the_caller_replaces_ours() {
+        let given = "--disable-admission-plugins=TaintNodesByCondition".to_owned();
+        let options = Options {
+            apiserver_flags: vec![given.clone()],
+            ..Options::default()
+        };
+        let ports = ServerPorts::free().unwrap();
+        let args = args(Role::Apiserver, Path::new("/x"), ports, &options);
+        let plugins = args.iter().filter(|flag| flag.contains("admission"));
+        assert_eq!(plugins.collect::<Vec<_>>(), [&given]);
     }
 }

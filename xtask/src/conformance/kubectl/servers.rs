@@ -23,6 +23,9 @@ replicaset-controller,replicationcontroller-controller,resourcequota-controller,
 root-ca-certificate-publisher-controller,serviceaccount-controller,statefulset-controller,\
 ttl-after-finished-controller";
 
+/// A controller makes service accounts here, so Pods get them; nothing removes the taint of new Nodes.
+const ADMISSION: &str = "--disable-admission-plugins=TaintNodesByCondition";
+
 /// The name of cluster, user and context in every kubeconfig of a run.
 const CONTEXT: &str = "conformance";
 
@@ -80,8 +83,8 @@ impl ComparedServer {
         let rates = ["--kube-api-qps=200", "--kube-api-burst=400"];
         let options = Options {
             controllers: Some(CONTROLLERS.to_owned()),
+            apiserver_flags: vec![ADMISSION.to_owned()],
             controller_manager_flags: rates.map(str::to_owned).to_vec(),
-            ..Options::default()
         };
         let suites = suites()?;
         let name = format!("clients-{}", std::process::id());
