@@ -76,6 +76,8 @@ pub enum CaseNeed {
     EmbeddedOnly,
     /// The case starts the controllers itself, after it has created its objects.
     FreshControllers,
+    /// No other case at the same time: the case changes what the server does for all namespaces.
+    Alone,
     /// A controller that deletes finished Jobs of Volcano.
     VolcanoTtl,
     /// A controller of Volcano's CronJobs.
@@ -142,6 +144,11 @@ impl TestCase {
         self.needs.contains(&CaseNeed::FreshControllers)
     }
 
+    /// Whether no other case may run at the same time.
+    pub fn is_alone(&self) -> bool {
+        self.is_fresh() || self.needs.contains(&CaseNeed::Alone)
+    }
+
     /// Runs the case in a namespace of its own that is deleted afterwards. Unless the case starts its controllers itself,
     /// they run when its body begins.
     pub async fn run(&self, target: &Target, source: &ControllerSource) -> CaseOutcome {
@@ -206,7 +213,7 @@ impl CaseNeed {
     fn is_met(self, server: Server, source: &ControllerSource) -> bool {
         match self {
             // Actors run beside any server. `--lacks` names the controllers that are missing.
-            Self::Crds | Self::Actors | Self::VolcanoTtl | Self::VolcanoCron => true,
+            Self::Alone | Self::Crds | Self::Actors | Self::VolcanoTtl | Self::VolcanoCron => true,
             Self::FreshControllers => !matches!(source, ControllerSource::Running),
             Self::RealOnly => server == Server::Real,
             Self::MoveClock | Self::EmbeddedOnly => server == Server::Embedded,

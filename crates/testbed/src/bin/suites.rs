@@ -246,7 +246,7 @@ impl SuiteArgs {
             };
             name.contains(&self.only) && self.theme.as_deref().is_none_or(|t| t == theme.name)
         };
-        let (mut usual, mut fresh) = (Vec::new(), Vec::new());
+        let (mut usual, mut alone) = (Vec::new(), Vec::new());
         for (theme, case) in suite.cases().filter(|(theme, case)| is_wanted(theme, case)) {
             match self.lacking(case) {
                 Some(need) => printer.print(CaseReport {
@@ -255,13 +255,13 @@ impl SuiteArgs {
                     outcome: CaseOutcome::Skipped(need),
                     secs: 0.0,
                 })?,
-                None if case.is_fresh() => fresh.push((theme, case)),
+                None if case.is_alone() => alone.push((theme, case)),
                 None => usual.push((theme, case)),
             }
         }
         let Some(file) = &self.kubeconfig else {
             let source = ControllerSource::InProcess(suite.controllers);
-            for (theme, case) in usual.into_iter().chain(fresh) {
+            for (theme, case) in usual.into_iter().chain(alone) {
                 // Cases on one paused runtime would advance each other's time.
                 let report = report(theme, case, &Target::embedded(), &source).await;
                 printer.print(report)?;
@@ -271,13 +271,13 @@ impl SuiteArgs {
         let target = Target::real(file).await?;
         let source = source(&self.controllers, self.log.as_ref());
         let needs_actors = |(_, case): &(_, &TestCase)| case.needs.contains(&CaseNeed::Actors);
-        let _actors = match usual.iter().chain(&fresh).any(needs_actors) {
+        let _actors = match usual.iter().chain(&alone).any(needs_actors) {
             true => Some(target.actors().await?),
             false => None,
         };
         self.run_together(&usual, &target, &source, &mut printer)
             .await?;
-        for (theme, case) in fresh {
+        for (theme, case) in alone {
             printer.print(report(theme, case, &target, &source).await)?;
         }
         printer.finish(self.record.as_deref())

@@ -11,7 +11,7 @@ pub(super) const CASES: &[TestCase] = &[
     api_case!(priorities_that_a_class_does_not_give_are_403),
     api_case!(priority_classes_are_checked),
     api_case!(classes_of_the_system_stay),
-    api_case!(one_class_is_the_default),
+    api_case!(one_class_is_the_default, Alone),
 ];
 
 fn mk_class(name: &str, value: i64, more: Value) -> Value {
