@@ -7,6 +7,7 @@
 //! DEVIATION(aggregated-roles): no controller here fills the rules of roles that aggregate others.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -14,7 +15,10 @@ use crate::allocation::{Allotment, CLUSTER_CIDR, FIRST_CLUSTER_IP};
 use crate::kinds::GenerationRule;
 use crate::metadata::{self, ObjectTree};
 use crate::server::ServerState;
-use crate::store::{ObjectKey, WriteProposal};
+use crate::store::{ObjectKey, StoredObject, WriteProposal};
+use crate::strategy::namespace::DEFAULT_NAMESPACES;
+use crate::strategy::{self, WriteContext};
+use crate::upkeep::accounts;
 use crate::verbs::write::{self, WriteMode};
 
 const ROWS: &str = include_str!("../data/bootstrap.txt");
@@ -23,7 +27,26 @@ const FLOW_CONTROL: &str = "flowcontrol.apiserver.k8s.io";
 /// The text of an empty column.
 const NOTHING: &str = "-";
 
-/// Creates the objects. Clients reach the server at `address`.
+/// Creates the namespaces that every server has.
+pub(crate) fn create_namespaces(server: &ServerState) {
+    let kind = server.builtin("", "namespaces");
+    for name in DEFAULT_NAMESPACES {
+        let mut tree = ObjectTree::new();
+        tree.insert("metadata".into(), json!({"name": name}));
+        let kinds = &*server.kinds();
+        let context = WriteContext {
+            kinds,
+            now: server.clock.now(),
+            user: None,
+        };
+        strategy::prepare_create(&kind, &mut tree, context);
+        if let Some(namespace) = put(server, ("", "namespaces"), Value::Object(tree)) {
+            accounts::keep(server, &namespace);
+        }
+    }
+}
+
+/// Creates the other objects. Clients reach the server at `address`.
 pub(crate) fn create(server: &ServerState, address: SocketAddr) {
     create_network(server, address);
     let mut rows = ROWS.lines().filter(|row| !row.starts_with('#')).peekable();
@@ -232,9 +255,13 @@ fn api_service(server: &ServerState, group: &str, version: &str, priorities: [&s
 }
 
 /// Writes an object as it is, with the metadata that a create sets.
-fn put(server: &ServerState, (group, plural): (&str, &str), content: Value) {
+fn put(
+    server: &ServerState,
+    (group, plural): (&str, &str),
+    content: Value,
+) -> Option<Arc<StoredObject>> {
     let Value::Object(mut tree) = content else {
-        return;
+        return None;
     };
     let kind = server.builtin(group, plural);
     metadata::set_create_fields(&mut tree, server.clock.now(), &mut server.rng());
@@ -252,7 +279,7 @@ fn put(server: &ServerState, (group, plural): (&str, &str), content: Value) {
         key,
     };
     // The store is empty, so no object is in the way.
-    let _ = server.store.write(proposal);
+    server.store.write(proposal).ok()
 }
 
 fn list(column: &str) -> impl Iterator<Item = &str> {

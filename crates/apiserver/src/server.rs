@@ -137,7 +137,7 @@ impl ApiServer {
                 credentials: OnceLock::new(),
             }),
         };
-        upkeep::create_default_namespaces(&server.state);
+        bootstrap::create_namespaces(&server.state);
         if let Some(address) = options.bootstrap {
             bootstrap::create(&server.state, address);
         }

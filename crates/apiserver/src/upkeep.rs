@@ -11,16 +11,11 @@ mod namespaces;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use serde_json::json;
 use tokio::sync::watch;
 
 use crate::kinds::ServedKind;
-use crate::metadata;
 use crate::server::{ServerState, UpkeepTasks};
-use crate::store::{ListScope, ObjectKey, PageFilter, StoredObject, WriteProposal};
-use crate::strategy::namespace::DEFAULT_NAMESPACES;
-use crate::strategy::{self, WriteContext};
-use crate::verbs::write;
+use crate::store::{ListScope, PageFilter, StoredObject};
 
 /// Writes within this time are handled together.
 const SETTLE: Duration = Duration::from_millis(2);
@@ -63,36 +58,6 @@ async fn trim_history(inner: Weak<ServerState>) {
         server.store.trim_history();
         drop(server);
         tokio::time::sleep(TRIM_EVERY).await;
-    }
-}
-
-/// Creates the namespaces that every server has.
-pub(crate) fn create_default_namespaces(inner: &ServerState) {
-    let kind = inner.builtin("", "namespaces");
-    let now = inner.clock.now();
-    for name in DEFAULT_NAMESPACES {
-        let mut tree = metadata::ObjectTree::new();
-        tree.insert("metadata".into(), json!({"name": name}));
-        metadata::set_create_fields(&mut tree, now, &mut inner.rng());
-        let kinds = &*inner.kinds();
-        let context = WriteContext {
-            kinds,
-            now,
-            user: None,
-        };
-        strategy::prepare_create(&kind, &mut tree, context);
-        let key = ObjectKey::new(None, name);
-        let proposal = WriteProposal {
-            resource: kind.resource,
-            expected: None,
-            new: Some(write::encode(&kind, &key, &tree)),
-            premise: None,
-            key,
-        };
-        // Fails only if the namespace exists already.
-        if let Ok(namespace) = inner.store.write(proposal) {
-            accounts::keep(inner, &namespace);
-        }
     }
 }
 
