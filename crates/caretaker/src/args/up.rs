@@ -6,6 +6,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use caretaker_apiserver::UpkeepTasks;
 use caretaker_apiserver::listen::SubjectName;
 use caretaker_machinery::clock::REAL_TIME;
 use caretaker_machinery::names;
@@ -73,6 +74,10 @@ pub(crate) struct UpFlags {
     #[arg(long)]
     pub(crate) no_service_accounts: bool,
 
+    /// Leave terminating Namespaces and their objects to a namespace controller that runs beside this server
+    #[arg(long)]
+    pub(crate) no_namespace_upkeep: bool,
+
     /// Speed of the server's clock relative to the wall clock
     #[arg(long, value_name = "N", default_value_t = REAL_TIME, value_parser = clock_speed)]
     pub(crate) clock_speed: NonZeroU32,
@@ -123,6 +128,18 @@ fn node_count(text: &str) -> Result<u32, InvalidNumber> {
 fn clock_speed(text: &str) -> Result<NonZeroU32, InvalidNumber> {
     let speed = number::<u32, 1, { u32::MAX as i64 }>(text)?;
     Ok(NonZeroU32::new(speed).unwrap_or(REAL_TIME))
+}
+
+// === impl UpFlags ===
+
+impl UpFlags {
+    /// The tasks that the server runs by itself.
+    pub(crate) fn upkeep(&self) -> UpkeepTasks {
+        UpkeepTasks {
+            namespaces: !self.no_namespace_upkeep,
+            ..UpkeepTasks::default()
+        }
+    }
 }
 
 // === impl ListenAddress ===
@@ -244,6 +261,16 @@ mod tests {
             let read = Wrapped::try_parse_from(line.split_whitespace());
             let error = read.unwrap_err().to_string();
             assert!(error.contains(expected), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn namespace_upkeep_can_be_switched_off() {
+        for (line, namespaces) in [("up", true), ("up --no-namespace-upkeep", false)] {
+            let up = Wrapped::try_parse_from(line.split_whitespace()).unwrap().up;
+            let upkeep = up.upkeep();
+            assert_eq!(upkeep.namespaces, namespaces, "{line}");
+            assert!(upkeep.crds && upkeep.events, "{line}");
         }
     }
 

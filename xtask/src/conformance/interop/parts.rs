@@ -134,7 +134,12 @@ impl PartContext {
 /// The Go controllers on a server of ours that runs none, with simulated Nodes and Pods.
 fn controllers() -> Result<PartOutcome> {
     // The program is the oracle's, so without Go there is no controller at all.
-    let server = ComparedServer::up(&["--controllers=-*"])?;
+    let off = [
+        "--controllers=-*",
+        "--no-service-accounts",
+        "--no-namespace-upkeep",
+    ];
+    let server = ComparedServer::up(&off)?;
     let place = PartPlace::new(&server)?;
     let line = match manager_line(&place.kubeconfig, CONTROLLERS) {
         Ok(line) => line,
