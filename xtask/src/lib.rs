@@ -4,6 +4,7 @@
 pub mod bench;
 mod cargo;
 pub mod conformance;
+mod embedded;
 pub mod facts;
 pub mod faults;
 pub mod http;

@@ -4,8 +4,7 @@
 //! (`suites nodes`); kube-controller-manager has the other controllers.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
@@ -13,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::cargo::{Binary, Running};
 use crate::conformance::{kept_file, suites};
+use crate::embedded::EmbeddedServer;
 use crate::real::{Identity, Instance, KUBECTL, Options};
 
 /// The controllers of kube-controller-manager whose work `caretaker up --simulate-workloads` does.
@@ -54,28 +54,11 @@ impl ComparedServer {
         let log = kept_file("up.log")?;
         let log =
             fs::File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
-        let mut command = Command::new(Binary::caretaker("dev").build()?);
-        command
-            .args([
-                "up",
-                "--output=json",
-                "--listen=127.0.0.1:0",
-                "--secure-port=0",
-            ])
-            .args(flags)
-            .stdout(Stdio::piped())
-            .stderr(log);
-        let mut running = Running::start(&mut command)?;
-        let stdout = running.0.stdout.take().context("its output is a pipe")?;
-        let mut line = String::new();
-        BufReader::new(stdout)
-            .read_line(&mut line)
-            .context("cannot read the output of caretaker")?;
-        let kubeconfig = serde_json::from_str::<Value>(&line)
-            .ok()
-            .and_then(|ready| Some(PathBuf::from(ready["kubeconfig"].as_str()?)))
-            .context("caretaker did not become ready; see target/conformance/up.log")?;
-        Self::read("embedded", &kubeconfig, Some(running), None)
+        let caretaker = Binary::caretaker("dev").build()?;
+        let flags: Vec<&str> = flags.iter().copied().chain(["--secure-port=0"]).collect();
+        let server = EmbeddedServer::start(&caretaker, &flags, log.into())
+            .context("see target/conformance/up.log")?;
+        Self::read("embedded", &server.kubeconfig, Some(server.running), None)
     }
 
     /// A real server with controllers and simulated Nodes.
