@@ -31,6 +31,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
+use clap::ValueEnum;
 use futures::future::try_join_all;
 use http::{Method, Request, StatusCode};
 use kube::Client;
@@ -61,10 +62,29 @@ pub struct LoadSummary {
     pub cpu_secs: f64,
 }
 
+/// The form of a body and of its answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum WireFormat {
+    #[default]
+    Json,
+    Protobuf,
+}
+
 /// When a measurement began.
 struct LoadStart {
     at: Instant,
     cpu: Duration,
+}
+
+// === impl WireFormat ===
+
+impl WireFormat {
+    fn media_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Protobuf => "application/vnd.kubernetes.protobuf",
+        }
+    }
 }
 
 // === impl LoadStart ===
@@ -163,12 +183,24 @@ async fn namespace(client: &Client, name: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Sends one request and reads the whole answer; anything but success is an error.
+/// Sends one request in JSON and reads the whole answer; anything but success is an error.
 async fn send(client: &Client, method: Method, path: &str, body: Bytes) -> anyhow::Result<Bytes> {
+    send_as(WireFormat::Json, client, method, path, body).await
+}
+
+/// Like [`send`], in the given form.
+async fn send_as(
+    format: WireFormat,
+    client: &Client,
+    method: Method,
+    path: &str,
+    body: Bytes,
+) -> anyhow::Result<Bytes> {
     let request = Request::builder()
         .method(method)
         .uri(path)
-        .header(http::header::CONTENT_TYPE, "application/json")
+        .header(http::header::CONTENT_TYPE, format.media_type())
+        .header(http::header::ACCEPT, format.media_type())
         .body(Body::from(body))?;
     let (parts, body) = client.send(request).await?.into_parts();
     let bytes = body.collect_bytes().await.context("the answer broke off")?;

@@ -4,19 +4,18 @@
 //! compete for the machine. Memory and processor time are those of the processes that serve: `caretaker` on one side,
 //! kube-apiserver and etcd on the other. Notes below the table name the limits of the comparison.
 
-use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
-use serde_json::Value;
+use anyhow::Result;
 
 use super::bounds::BUSY_MAX;
 use super::driver::{LoadDriver, LoadOutput};
 use super::{BenchFigure, FigureTable, FigureUnit, grouped, sampling};
 use crate::cargo::{Binary, Running};
+use crate::embedded::EmbeddedServer;
 use crate::real::{Identity, Instance, Options, OracleHome, build};
 
 /// Concurrent clients and the objects they create: [`LISTED`] in all.
@@ -25,6 +24,10 @@ const LEVELS: [(usize, usize); 3] = [(1, 2_000), (8, 4_000), (32, 4_000)];
 pub const LISTED: usize = 10_000;
 /// Repetitions of the list; the median counts.
 const LISTS: usize = 5;
+/// The arguments of a load in protobuf; without them it is in JSON.
+const PROTOBUF: &str = " --format protobuf";
+/// Clients and objects of the creates in protobuf: those of a level, for comparison.
+const PROTOBUF_CREATES: (usize, usize) = LEVELS[1];
 /// Clients that fill a server up.
 const FILLERS: usize = 32;
 /// Watchers, each on a connection of its own; fewer than either server allows.
@@ -67,7 +70,7 @@ pub fn apiserver(count: usize) -> Result<FigureTable> {
     let caretaker = Binary::caretaker("dist").build()?;
     let load = LoadDriver::build(false)?;
     build::ensure(&OracleHome::from_env()?)?;
-    let ours = ServerBench::run(MeasuredServer::ours(caretaker)?, &load, count)?;
+    let ours = ServerBench::run(MeasuredServer::ours(&caretaker)?, &load, count)?;
     let real = ServerBench::run(MeasuredServer::real()?, &load, count)?;
     let notes = notes(&ours, &real);
     Ok(FigureTable {
@@ -95,21 +98,21 @@ impl<'a> ServerBench<'a> {
         let mut created = 0;
         for (clients, count) in LEVELS {
             let s = if clients == 1 { "" } else { "s" };
-            let who = format!("{clients} client{s}");
-            bench.creates(&who, "listed", created, clients, count)?;
+            let args = format!("listed --first {created} --clients {clients} --count {count}");
+            bench.creates(&format!("{clients} client{s}"), &args)?;
             created += count;
         }
         bench.memory(&objects(created))?;
-        bench.list()?;
+        bench.list("")?;
+        bench.list(PROTOBUF)?;
+        let (clients, count) = PROTOBUF_CREATES;
+        let args = format!("protobuf --clients {clients} --count {count}{PROTOBUF}");
+        bench.creates(&format!("{clients} clients, protobuf"), &args)?;
+        created += count;
         if most > created {
-            let all = objects(most);
-            bench.creates(
-                &format!("up to {all}"),
-                "filled",
-                0,
-                FILLERS,
-                most - created,
-            )?;
+            let (all, count) = (objects(most), most - created);
+            let args = format!("filled --clients {FILLERS} --count {count}");
+            bench.creates(&format!("up to {all}"), &args)?;
             bench.memory(&all)?;
         }
         bench.watch()?;
@@ -123,17 +126,9 @@ impl<'a> ServerBench<'a> {
         Ok(())
     }
 
-    fn creates(
-        &mut self,
-        who: &str,
-        ns: &str,
-        first: usize,
-        clients: usize,
-        count: usize,
-    ) -> Result<()> {
+    fn creates(&mut self, who: &str, args: &str) -> Result<()> {
         let before = self.sum(sampling::cpu_secs)?;
-        let args = format!("create {ns} --first {first} --clients {clients} --count {count}");
-        let measured = self.drive(&args)?;
+        let measured = self.drive(&format!("create {args}"))?;
         let each = (self.sum(sampling::cpu_secs)? - before) / measured.count as f64;
         let figures = [
             ("creates/s", measured.rate(), FigureUnit::PerSecond),
@@ -146,9 +141,12 @@ impl<'a> ServerBench<'a> {
         Ok(())
     }
 
-    fn list(&mut self) -> Result<()> {
-        let measured = self.drive(&format!("list listed --times {LISTS}"))?;
-        let (what, bytes) = (objects(measured.count), measured.bytes as f64);
+    fn list(&mut self, format: &str) -> Result<()> {
+        let measured = self.drive(&format!("list listed --times {LISTS}{format}"))?;
+        let (mut what, bytes) = (objects(measured.count), measured.bytes as f64);
+        if !format.is_empty() {
+            what += ", protobuf";
+        }
         let list = format!("list of {what}");
         self.figures("", [(&list, measured.p50_secs, FigureUnit::Seconds)]);
         self.figures(&what, [("  its size", bytes, FigureUnit::Bytes)]);
@@ -190,30 +188,15 @@ impl<'a> ServerBench<'a> {
 
 impl MeasuredServer {
     /// Our server, in memory. It is ready when it prints its first line.
-    fn ours(caretaker: PathBuf) -> Result<Self> {
-        let mut command = Command::new(caretaker);
-        command
-            .args(["up", "--output=json", "--listen=127.0.0.1:0"])
-            .args(["--ephemeral", "--controllers=-*"])
-            .stdout(Stdio::piped());
-        let started = Instant::now();
-        let mut running = Running::start(&mut command)?;
-        let stdout = running.0.stdout.take().context("its output is a pipe")?;
-        let mut line = String::new();
-        BufReader::new(stdout)
-            .read_line(&mut line)
-            .context("cannot read the output of caretaker")?;
-        let ready_after = started.elapsed();
-        let kubeconfig = serde_json::from_str::<Value>(&line)
-            .ok()
-            .and_then(|ready| Some(PathBuf::from(ready["kubeconfig"].as_str()?)))
-            .context("caretaker did not become ready; see its output above")?;
+    fn ours(caretaker: &Path) -> Result<Self> {
+        let flags = ["--ephemeral", "--controllers=-*"];
+        let server = EmbeddedServer::start(caretaker, &flags, Stdio::inherit())?;
         Ok(Self {
             name: "ours",
-            kubeconfig,
-            ready_after,
-            pids: vec![running.0.id()],
-            _processes: ServerProcesses::Ours(running),
+            kubeconfig: server.kubeconfig,
+            ready_after: server.ready_after,
+            pids: vec![server.running.0.id()],
+            _processes: ServerProcesses::Ours(server.running),
         })
     }
 

@@ -4,11 +4,12 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use bytes::Bytes;
+use caretaker_apiserver::protobuf;
 use clap::Args;
 use http::Method;
 use kube::Client;
 
-use super::{LoadStart, LoadSummary, closed_loop, connected, namespace, send};
+use super::{LoadStart, LoadSummary, WireFormat, closed_loop, connected, namespace, send, send_as};
 
 /// Bytes of an object as it is sent: what a small ConfigMap of an operator has.
 const OBJECT_BYTES: usize = 1000;
@@ -27,6 +28,9 @@ pub struct CreateLoad {
     /// How many in all
     #[arg(long)]
     pub count: usize,
+    /// The form of the creates
+    #[arg(long, value_enum, default_value_t)]
+    pub format: WireFormat,
 }
 
 /// The same ConfigMaps, deleted by a client that does nothing else: what a collector could at most achieve.
@@ -48,8 +52,10 @@ impl CreateLoad {
         let path = self.path();
         let started = LoadStart::now();
         let create = async |client: &Client, number| {
-            let body = object(&name(number));
-            send(client, Method::POST, &path, body).await.map(drop)
+            let body = object_as(self.format, &name(number))?;
+            send_as(self.format, client, Method::POST, &path, body)
+                .await
+                .map(drop)
         };
         let latencies = closed_loop(clients, self.first..self.first + self.count, create).await?;
         Ok(started.measured(latencies.len(), OBJECT_BYTES, latencies))
@@ -98,6 +104,14 @@ fn object(name: &str) -> Bytes {
     (head + &text + tail).into()
 }
 
+fn object_as(format: WireFormat, name: &str) -> anyhow::Result<Bytes> {
+    let json = object(name);
+    Ok(match format {
+        WireFormat::Json => json,
+        WireFormat::Protobuf => protobuf::encode(&serde_json::from_slice(&json)?)?.into(),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,8 +126,13 @@ mod tests {
             first,
             clients: clients.len(),
             count,
+            format: match first {
+                0 => WireFormat::Json,
+                _ => WireFormat::Protobuf,
+            },
         };
-        assert_eq!(creates(0, 7).run_with(&clients).await.unwrap().count, 7);
+        assert_eq!(creates(0, 4).run_with(&clients).await.unwrap().count, 4);
+        assert_eq!(creates(4, 3).run_with(&clients).await.unwrap().count, 3);
         let deleted = DeleteLoad(creates(2, 5)).run_with(&clients).await.unwrap();
         assert_eq!(deleted.count, 5);
         let path = "/api/v1/namespaces/plain/configmaps";

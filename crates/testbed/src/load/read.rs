@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 use bytes::Bytes;
+use caretaker_apiserver::protobuf;
 use clap::Args;
 use futures::future::try_join_all;
 use futures::{StreamExt as _, try_join};
@@ -15,7 +16,9 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use tokio::time::Instant;
 
-use super::{CreateLoad, LoadStart, LoadSummary, connected, namespace, refuse, send};
+use super::{
+    CreateLoad, LoadStart, LoadSummary, WireFormat, connected, namespace, refuse, send_as,
+};
 
 /// Listing all ConfigMaps of a namespace in one answer, several times.
 #[derive(Args, Clone, Debug)]
@@ -25,6 +28,9 @@ pub struct ListLoad {
     /// The number of lists
     #[arg(long)]
     pub times: usize,
+    /// The form of the lists
+    #[arg(long, value_enum, default_value_t)]
+    pub format: WireFormat,
 }
 
 /// Watchers of one namespace, and objects created there meanwhile.
@@ -44,6 +50,15 @@ struct ItemCount {
     items: Vec<IgnoredAny>,
 }
 
+/// The number of items of a list.
+fn items(format: WireFormat, list: &[u8]) -> anyhow::Result<usize> {
+    let list: ItemCount = match format {
+        WireFormat::Json => serde_json::from_slice(list)?,
+        WireFormat::Protobuf => serde_json::from_value(protobuf::decode(list)?)?,
+    };
+    Ok(list.items.len())
+}
+
 // === impl ListLoad ===
 
 impl ListLoad {
@@ -54,12 +69,11 @@ impl ListLoad {
         let (started, mut latencies, mut last) = (LoadStart::now(), Vec::new(), Bytes::new());
         for _ in 0..self.times {
             let sent = Instant::now();
-            last = send(client, Method::GET, &path, Bytes::new()).await?;
+            last = send_as(self.format, client, Method::GET, &path, Bytes::new()).await?;
             latencies.push(sent.elapsed());
         }
         let mut measured = started.measured(0, last.len(), latencies);
-        let list: ItemCount = serde_json::from_slice(&last).context("the list is none")?;
-        measured.count = list.items.len();
+        measured.count = items(self.format, &last).context("the list is none")?;
         Ok(measured)
     }
 }
