@@ -1,7 +1,8 @@
 //! `caretaker explain`: why an object exists, what blocks its deletion, and what the controllers would do next.
 //!
 //! Runs the garbage collector's decision about the object and sends its reads, as the driver would. The other controllers
-//! of the kind decide in [`jobs`], [`crons`] and [`pods`]; [`namespaces`] lists what keeps a namespace. Writes are
+//! of the kind decide in [`jobs`], [`crons`] and [`pods`]; [`namespaces`] lists what keeps a namespace, [`nodes`] the
+//! Pods of a Node. Writes are
 //! described and not sent. The flags of the running controllers are unknown here, so this command has the same flags, and
 //! the output names the values it assumed.
 
@@ -9,6 +10,7 @@ mod crons;
 mod failures;
 mod jobs;
 mod namespaces;
+mod nodes;
 mod pods;
 
 use std::collections::BTreeMap;
@@ -64,6 +66,7 @@ pub(super) async fn run(args: &ExplainFlags) -> Result<String> {
     };
     let verdicts = snapshot.controller_verdicts(&record, args).await;
     let remaining = snapshot.namespace_content(&record).await;
+    let pods = snapshot.pods_of_node(&record).await;
     let index = snapshot.collector.index();
     let kind = snapshot.catalog.get(record.kind);
     let meta = &record.meta;
@@ -89,6 +92,7 @@ pub(super) async fn run(args: &ExplainFlags) -> Result<String> {
         unanswered,
         verdicts,
         remaining,
+        pods,
         failures,
     };
     Ok(match args.output {

@@ -28,6 +28,9 @@ use super::{counted, plain};
 /// Owners that the text names. An object may have ten thousand.
 const OWNERS_SHOWN: usize = 20;
 
+/// Pods of a Node that the text names. A Node may run hundreds.
+const PODS_SHOWN: usize = 20;
+
 /// The garbage collector's finalizers, and when it removes them.
 const GC_FINALIZERS: [(&str, &str); 2] = [
     (
@@ -58,6 +61,8 @@ pub(crate) struct ObjectExplanation {
     pub(crate) verdicts: Vec<ControllerVerdict>,
     /// Objects in a namespace that is being deleted; `None` for other objects.
     pub(crate) remaining: Option<NamespaceContent>,
+    /// Pods that are bound to a Node; `None` for other objects.
+    pub(crate) pods: Option<Vec<ObjectIdentity>>,
     /// The last failures that a running process reports about the object and its owners.
     pub(crate) failures: Vec<ReportedFailure>,
 }
@@ -99,6 +104,7 @@ impl ObjectExplanation {
                 format!("Dependents: {}.", kinds.collect::<Vec<_>>().join(", "))
             }
         });
+        self.write_pods(&mut lines);
         let lines = lines.iter().map(|line| plain(line) + "\n");
         lines.collect()
     }
@@ -129,6 +135,7 @@ impl ObjectExplanation {
             "notes": notes(&verdict.notes),
             "controllers": verdicts,
             "remaining": self.remaining.as_ref().map(NamespaceContent::json),
+            "pods": self.pods,
             "failures": self.failures,
         })
     }
@@ -180,6 +187,22 @@ impl ObjectExplanation {
             lines.push(format!("  dependent {blocker}"));
         }
         let rest = blocking.saturating_sub(blockers.len());
+        if rest > 0 {
+            lines.push(format!("  … and {rest} more"));
+        }
+    }
+
+    fn write_pods(&self, lines: &mut Vec<String>) {
+        let Some(pods) = &self.pods else {
+            return;
+        };
+        lines.push(match pods.is_empty() {
+            true => "Pods bound to it: none.".to_owned(),
+            false => "Pods bound to it, which Pod GC would delete after the Node:".to_owned(),
+        });
+        let shown = pods.iter().take(PODS_SHOWN);
+        lines.extend(shown.map(|pod| format!("  {pod}")));
+        let rest = pods.len().saturating_sub(PODS_SHOWN);
         if rest > 0 {
             lines.push(format!("  … and {rest} more"));
         }

@@ -210,6 +210,32 @@ fn explain_names_what_blocks_a_deletion() {
 }
 
 #[test]
+fn explain_names_the_pods_of_a_node() {
+    let cluster = TestCluster::start();
+    for name in ["busy", "idle"] {
+        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
+        cluster.client.create("/api/v1/nodes", &node);
+    }
+    let pods = [("bound", json!("busy")), ("waiting", Value::Null)];
+    for (name, node) in pods {
+        let container = json!({"name": "c", "image": "i"});
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+            "spec": {"nodeName": node, "containers": [container]}});
+        let path = "/api/v1/namespaces/default/pods";
+        cluster.client.create(path, &pod);
+    }
+    let text = cluster.ok("explain node/busy");
+    let expected =
+        "\nPods bound to it, which Pod GC would delete after the Node:\n  Pod default/bound\n";
+    assert!(text.ends_with(expected), "{text}");
+    let text = cluster.ok("explain node/idle");
+    assert!(text.ends_with("\nPods bound to it: none.\n"), "{text}");
+    let text: Value = serde_json::from_str(&cluster.ok("explain node busy -o json")).unwrap();
+    assert_eq!(text["pods"][0]["name"], "bound");
+    assert_eq!(text["pods"].as_array().unwrap().len(), 1);
+}
+
+#[test]
 fn explain_lists_what_keeps_a_namespace() {
     let cluster = TestCluster::start();
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});

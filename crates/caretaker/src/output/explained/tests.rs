@@ -47,6 +47,7 @@ fn mk(next: NextStep<GcKey>, because: GcReason) -> ObjectExplanation {
         verdicts: Vec::new(),
         failures: Vec::new(),
         remaining: None,
+        pods: None,
     }
 }
 
