@@ -122,7 +122,7 @@ async fn until_end(
 ) -> Result<ExitCode> {
     let kubeconfig = files.kubeconfig.path();
     if args.command.is_empty() || args.output.is_some() {
-        let printed = banner.print(args.output, kubeconfig);
+        let printed = banner.print(args, kubeconfig);
         printed.context("cannot write to stdout")?;
     }
     if !args.command.is_empty() {
@@ -135,14 +135,14 @@ async fn until_end(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The objects that a cluster has from the start, and ServiceAccounts unless the flags say otherwise.
+/// The objects that a cluster has from the start, and the upkeep that the flags do not switch off.
 fn server_options(args: &UpFlags, sockets: &ServerSockets) -> ServerOptions {
     ServerOptions {
+        upkeep: args.upkeep(),
         bootstrap: Some(sockets.advertised()),
         accounts: (!args.no_service_accounts).then(|| AccountOptions {
             root_ca: sockets.api.root_ca().map(str::to_owned),
         }),
-        ..ServerOptions::default()
     }
 }
 

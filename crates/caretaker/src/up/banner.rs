@@ -6,10 +6,24 @@ use std::path::Path;
 use caretaker_apiserver::listen::RemoteAddress;
 use serde_json::json;
 
-use crate::args::OutputFormat;
+use crate::args::{OutputFormat, UpFlags};
 
 /// Other addresses that the text names; the kubeconfig has all of them.
 const REMOTE_SHOWN: usize = 4;
+
+/// Commands to try.
+const TRIES: [&str; 3] = [
+    "kubectl create configmap hello --from-literal=who=world",
+    "kubectl get configmaps --all-namespaces",
+    "kubectl delete configmap hello",
+];
+
+/// Commands to try where Pods are simulated.
+const WORKLOAD_TRIES: [&str; 3] = [
+    "kubectl create deployment web --image=nginx --replicas=2",
+    "kubectl get deployments,replicasets,pods",
+    "kubectl delete deployment web",
+];
 
 /// The addresses of a server.
 #[derive(Debug, Clone)]
@@ -28,17 +42,11 @@ pub(crate) struct ServerBanner {
 
 impl ServerBanner {
     /// Prints the addresses on stdout.
-    pub(crate) fn print(&self, output: Option<OutputFormat>, kubeconfig: &Path) -> io::Result<()> {
-        let text = match output {
-            Some(OutputFormat::Json) => self.json(kubeconfig),
-            None => self.instructions(
-                kubeconfig,
-                &[
-                    r#"echo '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"hello"}}' | kubectl apply -f -"#,
-                    "kubectl get configmaps --all-namespaces",
-                    "kubectl delete configmap hello",
-                ],
-            ),
+    pub(crate) fn print(&self, args: &UpFlags, kubeconfig: &Path) -> io::Result<()> {
+        let text = match (args.output, args.simulate_workloads) {
+            (Some(OutputFormat::Json), _) => self.json(kubeconfig),
+            (None, false) => self.instructions(kubeconfig, &TRIES),
+            (None, true) => self.instructions(kubeconfig, &WORKLOAD_TRIES),
         };
         let mut stdout = io::stdout().lock();
         stdout.write_all(text.as_bytes())?;
