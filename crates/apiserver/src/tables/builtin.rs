@@ -32,7 +32,7 @@ pub(super) fn conditions(kind: &ServedKind, tree: &Value) -> Option<Value> {
 }
 
 /// Group, plural and columns of the kinds that show more than name and age.
-const KINDS: [(&str, &str, &[TableColumn]); 40] = [
+const KINDS: [(&str, &str, &[TableColumn]); 41] = [
     ("", "configmaps", CONFIG_MAPS),
     ("", "endpoints", ENDPOINTS),
     ("", "events", EVENTS),
@@ -61,6 +61,7 @@ const KINDS: [(&str, &str, &[TableColumn]); 40] = [
         "customresourcedefinitions",
         NAME_AND_CREATION,
     ),
+    ("apiregistration.k8s.io", "apiservices", API_SERVICES),
     ("apps", "daemonsets", DAEMON_SETS),
     ("apps", "deployments", DEPLOYMENTS),
     ("apps", "replicasets", REPLICA_SETS),
@@ -358,6 +359,13 @@ const INGRESS_CLASSES: &[TableColumn] = &[
     text("Name", NameOf(services::class_name)),
     text("Controller", Text("/spec/controller", "")),
     text("Parameters", Of(services::class_parameters)),
+    AGE,
+];
+
+const API_SERVICES: &[TableColumn] = &[
+    NAME,
+    text("Service", Of(services::api_backend)),
+    text("Available", Of(services::api_available)),
     AGE,
 ];
 

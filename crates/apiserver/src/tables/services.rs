@@ -83,6 +83,28 @@ pub(super) fn class_parameters(class: &Value) -> Value {
     }
 }
 
+/// The Service behind an APIService.
+pub(super) fn api_backend(api: &Value) -> Value {
+    let service = &api["spec"]["service"];
+    match service {
+        Value::Null => "Local".into(),
+        _ => format!("{}/{}", text(&service["namespace"]), text(&service["name"])).into(),
+    }
+}
+
+/// Whether an APIService is available, and why it is not.
+pub(super) fn api_available(api: &Value) -> Value {
+    let mut conditions = items(&api["status"]["conditions"]);
+    let Some(condition) = conditions.find(|condition| condition["type"] == "Available") else {
+        return "Unknown".into();
+    };
+    match (text(&condition["status"]), text(&condition["reason"])) {
+        ("True", _) => "True".into(),
+        (status, "") => status.into(),
+        (status, reason) => format!("{status} ({reason})").into(),
+    }
+}
+
 /// The first addresses of Endpoints, and the number of further ones.
 pub(super) fn endpoints(endpoints: &Value) -> Value {
     let mut subsets = items(&endpoints["subsets"]).peekable();
@@ -123,6 +145,26 @@ fn with_port(address: &str, port: &Value) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn an_api_service_shows_its_backend_and_why_it_is_unavailable() {
+        let available = |status: &str, reason: &str| json!({"status": {"conditions": [{"type": "Available", "status": status, "reason": reason}]}});
+        let cases = [
+            (json!({}), "Unknown"),
+            (available("True", "Local"), "True"),
+            (
+                available("False", "ServiceNotFound"),
+                "False (ServiceNotFound)",
+            ),
+            (available("False", ""), "False"),
+        ];
+        for (api, expected) in cases {
+            assert_eq!(api_available(&api), expected, "{api}");
+        }
+        let remote = json!({"spec": {"service": {"namespace": "a", "name": "b"}}});
+        assert_eq!(api_backend(&remote), "a/b");
+        assert_eq!(api_backend(&json!({"spec": {}})), "Local");
+    }
 
     #[test]
     fn external_address_depends_on_the_service_type() {
