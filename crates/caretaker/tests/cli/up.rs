@@ -208,26 +208,32 @@ fn a_foreign_file_is_not_replaced_by_the_kubeconfig() {
 
 #[test]
 fn the_instructions_name_the_kubeconfig_and_commands() {
-    let world = TestDirectories::new();
-    let mut process = world.caretaker(&["up", "--listen", "127.0.0.1:0"]);
-    let mut text = process.line_with("in memory only");
-    while !text.contains("Ctrl-C") {
-        text += &process.line();
-    }
-    let mut names = world.entries("run/caretaker").into_iter();
-    let is_own =
-        |name: &String| name.ends_with(".kubeconfig") && !name.ends_with(".admin.kubeconfig");
-    let name = names.find(is_own).unwrap();
-    let kubeconfig = world.path("run").join("caretaker").join(name);
-    let wanted = [
-        kubeconfig.to_str().unwrap(),
-        "export KUBECONFIG=",
-        "Health, metrics and the ownership graph are at https://127.0.0.1:",
-        "kubectl apply -f",
-        "kubectl get ",
-        "kubectl delete ",
+    let rows: [(&[&str], &str); 2] = [
+        (&[], "kubectl create configmap "),
+        (&["--simulate-workloads"], "kubectl create deployment "),
     ];
-    for wanted in wanted {
-        assert!(text.contains(wanted), "{wanted} is not in {text}");
+    for (flags, create) in rows {
+        let world = TestDirectories::new();
+        let mut process = world.caretaker(&[&["up", "--listen", "127.0.0.1:0"], flags].concat());
+        let mut text = process.line_with("in memory only");
+        while !text.contains("Ctrl-C") {
+            text += &process.line();
+        }
+        let mut names = world.entries("run/caretaker").into_iter();
+        let is_own =
+            |name: &String| name.ends_with(".kubeconfig") && !name.ends_with(".admin.kubeconfig");
+        let name = names.find(is_own).unwrap();
+        let kubeconfig = world.path("run").join("caretaker").join(name);
+        let wanted = [
+            kubeconfig.to_str().unwrap(),
+            "export KUBECONFIG=",
+            "Health, metrics and the ownership graph are at https://127.0.0.1:",
+            create,
+            "kubectl get ",
+            "kubectl delete ",
+        ];
+        for wanted in wanted {
+            assert!(text.contains(wanted), "{wanted} is not in {text}");
+        }
     }
 }

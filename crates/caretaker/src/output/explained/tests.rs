@@ -370,6 +370,7 @@ fn the_json_has_stable_keys() {
         "notes": [],
         "controllers": [],
         "remaining": null,
+        "pods": null,
         "failures": [],
     });
     assert_eq!(explained.json(), expected);
