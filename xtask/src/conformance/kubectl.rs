@@ -2,7 +2,8 @@
 //!
 //! `script` reads the cases from `xtask/data/kubectl`, `servers` starts both servers with controllers and simulated Nodes,
 //! `lines` runs the command lines, and `output` takes out what differs between any two clusters. A case that differs
-//! needs a row with a reason in `allowed.txt`, and a row without a difference fails.
+//! needs a row with a reason in `allowed.txt`, and a row without a difference fails. So does a case that cannot be
+//! prepared.
 
 mod lines;
 mod output;
@@ -20,7 +21,7 @@ use anyhow::{Context, Result, bail};
 use super::kept_file;
 use crate::cargo::workspace;
 use crate::real::KUBECTL;
-use lines::LineRunner;
+use lines::{LineRunner, UNPREPARED};
 use script::{AllowedCases, KubectlCase};
 pub(super) use servers::ComparedServer;
 
@@ -61,6 +62,8 @@ enum CaseFinding<'a> {
     Different,
     /// It is equal, and a row allows a difference.
     NeedlessRow,
+    /// A line that prepares the case failed on a server, so nothing was compared.
+    Unprepared,
 }
 
 /// Runs the cases on both servers at the same time.
@@ -141,6 +144,10 @@ fn keep(name: &str, cases: &[KubectlCase], outputs: &[String]) -> Result<PathBuf
 
 impl ComparedCase {
     fn finding(&self) -> CaseFinding<'_> {
+        let mut lines = self.real.lines().chain(self.ours.lines());
+        if lines.any(|line| line.starts_with(UNPREPARED)) {
+            return CaseFinding::Unprepared;
+        }
         match (self.real == self.ours, &self.allowed) {
             (true, None) => CaseFinding::Equal,
             (true, Some(_)) => CaseFinding::NeedlessRow,
@@ -158,7 +165,7 @@ impl KubectlReport {
         let is_failed = |case: &&ComparedCase| {
             matches!(
                 case.finding(),
-                CaseFinding::Different | CaseFinding::NeedlessRow
+                CaseFinding::Different | CaseFinding::NeedlessRow | CaseFinding::Unprepared
             )
         };
         self.cases.iter().filter(is_failed).count() + self.strays.len()
@@ -182,6 +189,16 @@ impl fmt::Display for KubectlReport {
                         "EQUAL      {}: remove its row from allowed.txt",
                         case.name
                     )?;
+                }
+                CaseFinding::Unprepared => {
+                    different += 1;
+                    writeln!(f, "UNPREPARED {}", case.name)?;
+                    for (server, output) in [("real", &case.real), ("ours", &case.ours)] {
+                        let failed = output.lines().filter(|line| line.starts_with(UNPREPARED));
+                        for line in failed {
+                            writeln!(f, "    {server}: {line}")?;
+                        }
+                    }
                 }
                 CaseFinding::Different => {
                     different += 1;
@@ -227,20 +244,23 @@ mod tests {
                 mk_case("other", "b\n", None),
                 mk_case("meant", "b\n", Some("no kubelet")),
                 mk_case("needless", "a\n", Some("no kubelet")),
+                mk_case("broken", "preparation failed: b\n", Some("no kubelet")),
             ],
             strays: vec!["gone".to_owned()],
             took: Duration::from_secs(60),
             files: ["r.txt".into(), "o.txt".into()],
         };
-        assert_eq!(report.failed(), 3);
+        assert_eq!(report.failed(), 4);
         let text = "\
 DIFFERENT  other
     real: a
     ours: b
 allowed    meant: no kubelet
 EQUAL      needless: remove its row from allowed.txt
+UNPREPARED broken
+    ours: preparation failed: b
 allowed.txt has a row for gone, which is no case
-4 cases: 1 equal, 1 allowed, 2 different; 60 s
+5 cases: 1 equal, 1 allowed, 3 different; 60 s
 outputs: r.txt and o.txt
 ";
         assert_eq!(report.to_string(), text);

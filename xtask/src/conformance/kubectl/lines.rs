@@ -19,6 +19,8 @@ use crate::interrupt;
 const LINE_PATIENCE: Duration = Duration::from_secs(90);
 /// Pause between two looks at a running line.
 const LOOK: Duration = Duration::from_millis(5);
+/// Begins the line of a transcript about a preparation that failed.
+pub(super) const UNPREPARED: &str = "preparation failed: ";
 const NODE_READY: &str = "kubectl wait --for=create node --all --timeout=60s >/dev/null; kubectl wait --for=condition=Ready node --all --timeout=60s";
 
 /// Runs lines against one server.
@@ -84,7 +86,7 @@ impl<'a> LineRunner<'a> {
                 ScriptLine::Prepare(line) => {
                     let output = self.line(line)?;
                     if output.code != Some(0) {
-                        transcript += &format!("+ {line}\n{}", self.text(&output));
+                        transcript += &format!("{UNPREPARED}{line}\n{}", self.text(&output));
                         break;
                     }
                 }
