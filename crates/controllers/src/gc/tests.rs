@@ -9,6 +9,8 @@ mod conflicting_data;
 mod deletion;
 mod explain;
 mod hostile;
+mod late_answers;
 mod process_event;
 mod removed_kinds;
+mod rings;
 mod world;

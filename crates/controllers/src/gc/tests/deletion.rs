@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use super::world::{NODES, PODS, RCS, SETS, World, blocking, object, to, unsynced_gc};
+use super::world::{NODES, PODS, RCS, SETS, World, blocking, kinds, object, to, unsynced_gc};
 use crate::gc::index::{FOREGROUND, ORPHAN};
 use crate::gc::{GarbageCollector, GcKey, GcReason, KIND_WAIT_MAX};
 use crate::runtime::call::{ApiAnswer, ApiCall, DeletePropagation, ObjectPage};
 use crate::runtime::controller::{
     AnsweredCall, Controller, FeedProgress, NextStep, ObservedChange, WakeList,
 };
-use crate::runtime::kind::KindState;
+use crate::runtime::kind::{KindScope, KindState};
 use crate::runtime::record::Revision;
+use crate::test_world::mk_kind;
 
 fn count(world: &World, verb: &str) -> usize {
     world
@@ -101,6 +102,73 @@ fn deletes_a_dependent_that_appears_while_its_owner_waits() {
     world.create(object(PODS, "late", &[to(RCS, "rc")]));
     world.settle();
     assert_eq!(world.names(), ["held", "rc"]);
+}
+
+/// The reference to the first owner goes, and the second owner waits until its dependents are deleted.
+#[test]
+fn an_orphan_of_one_owner_is_deleted_for_another() {
+    let mut world = World::new();
+    world.create(object(RCS, "orphans", &[]));
+    world.create(object(RCS, "waits", &[]));
+    let owners = [to(RCS, "orphans"), blocking(to(RCS, "waits"))];
+    world.create(object(PODS, "pod", &owners));
+    world.settle();
+    world.delete("orphans", DeletePropagation::Orphan);
+    world.delete("waits", DeletePropagation::Foreground);
+    world.pass(Duration::from_secs(3));
+    assert_eq!(world.names(), [""; 0]);
+}
+
+/// A kind that discovery has just found has no feed yet.
+#[test]
+fn a_new_kind_delays_an_orphan_deletion_for_a_moment() {
+    let mut world = World::new();
+    world.create(object(RCS, "rc", &[]));
+    world.settle();
+    let new = mk_kind("", "v1", "Novelty", "news", KindScope::Namespaced);
+    world.serve(kinds().into_iter().chain([new]));
+    world.delete("rc", DeletePropagation::Orphan);
+    world.settle();
+    assert!(world.exists("rc"));
+    world.pass(Duration::from_secs(2));
+    assert!(!world.exists("rc"));
+    assert!(world.notes().is_empty());
+}
+
+/// S3: a part of discovery that could not be read may have kinds with dependents.
+#[test]
+fn unread_discovery_delays_an_orphan_deletion() {
+    let mut world = World::new();
+    world.create(object(RCS, "rc", &[]));
+    world.settle();
+    let complete = world.server().catalog.clone();
+    let gaps = vec!["/apis/x/v1".to_owned()];
+    let partial = complete.with(kinds()).with_gaps(gaps.clone());
+    world.observe(&ObservedChange::Catalog(partial.into()));
+    world.delete("rc", DeletePropagation::Orphan);
+    world.pass(Duration::from_secs(10));
+    let because = world.decide("rc").because;
+    assert!(matches!(because, GcReason::WaitsForWatches { kinds } if kinds == gaps));
+    world.observe(&ObservedChange::Catalog(complete));
+    world.pass(Duration::from_secs(2));
+    assert!(!world.exists("rc"));
+}
+
+#[test]
+fn a_waiting_owner_is_read_again_after_a_hundred_dependents() {
+    let mut world = World::new();
+    world.create(object(RCS, "rc", &[]));
+    for number in 0..250 {
+        world.create(object(
+            PODS,
+            &number.to_string(),
+            &[blocking(to(RCS, "rc"))],
+        ));
+    }
+    world.settle();
+    world.delete("rc", DeletePropagation::Foreground);
+    world.settle();
+    assert_eq!((count(&world, "delete"), count(&world, "get")), (250, 3));
 }
 
 #[test]
@@ -553,40 +621,6 @@ fn a_change_from_orphan_to_background_finishes() {
         let free = left.iter().filter(|pod| pod.meta.owners.is_empty());
         assert_eq!((free.count(), left.len()), (4, 4), "{policy:?}");
     }
-}
-
-#[test]
-fn deletes_a_ring_in_the_foreground() {
-    for length in [2, 3, 100] {
-        let mut world = World::new();
-        for number in 0..length {
-            let next = format!("{}", (number + 1) % length);
-            world.create(object(
-                PODS,
-                &number.to_string(),
-                &[blocking(to(PODS, &next))],
-            ));
-        }
-        world.settle();
-        world.delete("0", DeletePropagation::Foreground);
-        world.settle();
-        assert_eq!(world.names(), [""; 0], "a ring of {length}");
-    }
-}
-
-/// Tests the deviation `foreground-ring`.
-#[test]
-fn deletes_a_ring_whose_members_all_wait() {
-    let mut world = World::new();
-    for (name, next) in [("a", "b"), ("b", "c"), ("c", "a")] {
-        world.create(object(PODS, name, &[blocking(to(PODS, next))]));
-    }
-    world.settle();
-    for name in ["a", "b", "c"] {
-        world.delete(name, DeletePropagation::Foreground);
-    }
-    world.settle();
-    assert_eq!(world.names(), [""; 0]);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::world::{NODES, PODS, RCS, World, kinds, object, to, unsynced_gc};
 use crate::gc::index::OwnershipIndex;
 use crate::gc::view::{EdgeView, GraphSelection, GraphView};
 use crate::gc::{GarbageCollector, GcKey, GcReason, GraphSize, KIND_WAIT_MAX};
-use crate::runtime::call::{AbsenceProof, ApiAnswer, DeletePropagation};
+use crate::runtime::call::{AbsenceProof, ApiAnswer, CallTarget, DeletePropagation, FailureKind};
 use crate::runtime::controller::{
     AnsweredCall, Controller, FeedProgress, NextStep, ObservedChange, WakeList,
 };
@@ -196,6 +196,42 @@ fn a_restore_voids_proofs_of_absence_of_every_kind() {
     }
 }
 
+/// The versions of a frozen kind's objects are of another history, so nothing can be judged by them.
+#[test]
+fn objects_of_a_frozen_kind_are_not_written() {
+    let mut world = World::new();
+    world.create(object(RCS, "rc", &[]));
+    world.create(object(PODS, "pod", &[to(RCS, "rc")]));
+    world.settle();
+    world.observe(&ObservedChange::Kind(PODS, KindState::Frozen));
+    world.delete("rc", DeletePropagation::Background);
+    world.pass(Duration::from_secs(60));
+    assert_eq!(world.calls(), []);
+    let because = world.decide("pod").because;
+    assert!(matches!(because, GcReason::Frozen { .. }), "{because}");
+    let listed = world.object("pod");
+    world.observe(&ObservedChange::Applied(listed.into()));
+    world.observe(&ObservedChange::Kind(PODS, KindState::Synced));
+    world.pass(Duration::from_secs(60));
+    assert_eq!(world.names(), [""; 0]);
+}
+
+/// A proof that an answer gave is as void after a lost watch as one that a watch gave.
+#[test]
+fn a_lost_watch_voids_what_was_not_found() {
+    let mut world = World::new();
+    let pod = CallTarget::new(PODS, "ns", "pod");
+    world.fail([(pod, FailureKind::Unavailable)].into());
+    world.create(object(PODS, "pod", &[to(RCS, "rc")]));
+    world.settle();
+    assert_eq!(world.gc().lookups().absent, 1);
+    world.restore(&object(RCS, "rc", &[]));
+    world.observe(&ObservedChange::Progress(PODS, FeedProgress::Interrupted));
+    world.fail([].into());
+    world.pass(Duration::from_secs(100));
+    assert_eq!(world.names(), ["pod", "rc"]);
+}
+
 /// After a relist the server cannot be asked for an owner whose kind is gone.
 #[test]
 fn reports_an_object_whose_owners_deletion_is_no_longer_proven() {
@@ -217,6 +253,13 @@ fn reports_an_object_whose_owners_deletion_is_no_longer_proven() {
     assert_eq!(note.reason, "OwnerDeletionUnproven");
     let part = "/rc was deleted, but the watches began anew since";
     assert!(note.message.contains(part), "{}", note.message);
+    // The restored store has the owner, and its feed shows it before the kind is gone again.
+    world.serve(kinds());
+    let owner = object(RCS, "rc", &[]);
+    world.observe(&ObservedChange::Applied(owner.into()));
+    let [pods, _, sets, nodes] = kinds();
+    world.serve([pods, sets, nodes]);
+    assert_eq!(world.decide("pod").notes, []);
 }
 
 /// A cascade is under way when the store is replaced. Its deletes are sent again as soon as the server is back, before any
