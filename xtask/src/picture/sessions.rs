@@ -32,18 +32,7 @@ enum SessionStep {
 
 use SessionStep::{Hidden, Shown};
 
-/// A Deployment with two Pods. Their grace period is short, because a simulated Pod uses all of it.
-const WRITE_WEB: &str = r#"cat > web.yaml <<'END'
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: web}
-spec:
-  replicas: 2
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec: {terminationGracePeriodSeconds: 1, containers: [{name: web, image: nginx}]}
-END"#;
+const CREATE_WEB: &str = "kubectl create deployment web --image=nginx --replicas=2";
 
 const WAIT_FOR_WEB: &str = "kubectl wait --for=condition=Available deployment/web --timeout=30s";
 
@@ -63,8 +52,7 @@ pub(super) const SESSIONS: [ReadmeSession; 3] = [
         intro: "caretaker up --simulate-workloads -- sh",
         flags: &["--simulate-workloads"],
         steps: &[
-            Hidden(WRITE_WEB),
-            Shown("kubectl apply -f web.yaml"),
+            Shown(CREATE_WEB),
             Hidden(WAIT_FOR_WEB),
             Shown("kubectl get deployments,pods"),
             Shown("kubectl delete deployment web"),
@@ -86,8 +74,7 @@ pub(super) const SESSIONS: [ReadmeSession; 3] = [
         intro: "",
         flags: &["--simulate-workloads"],
         steps: &[
-            Hidden(WRITE_WEB),
-            Hidden("kubectl apply -f web.yaml"),
+            Hidden(CREATE_WEB),
             Hidden(WAIT_FOR_WEB),
             Hidden("rs=$(kubectl get replicasets -o name); rs=rs/${rs#*/}"),
             Shown("caretaker graph deployment/web"),
