@@ -1,5 +1,7 @@
 //! Request bodies: collected up to a limit, and parsed into a JSON tree, whatever their encoding.
 
+pub(crate) mod strict;
+
 use caretaker_machinery::proto::ProtoError;
 use caretaker_machinery::quantity::QuantityError;
 use caretaker_machinery::schema::{EmbeddedObjectError, SchemaTypeError, type_name};
@@ -31,7 +33,7 @@ where
     }
 }
 
-/// Parses a body by its content type; no type means JSON. The last of duplicate keys counts. `of` is the type of a message,
+/// Parses a body by its content type; no type means JSON. Of repeated keys, the last counts, and objects are merged. `of` is the type of a message,
 /// which custom kinds do not have.
 ///
 /// DEVIATION(invalid-utf8): invalid UTF-8 in JSON is refused; upstream replaces it, as is done here in protobuf.
@@ -40,12 +42,19 @@ pub(crate) fn parse(
     content_type: &str,
     bytes: &[u8],
     of: Option<TypeRef>,
-) -> Result<Value, BodyError> {
+) -> Result<ParsedBody, BodyError> {
+    let once = |value| ParsedBody {
+        value,
+        is_repeated: false,
+    };
     match (media_type(content_type).to_ascii_lowercase().as_str(), of) {
-        ("" | "application/json", _) => Ok(serde_json::from_slice(bytes)?),
-        ("application/yaml", _) => parse_yaml(bytes),
+        ("" | "application/json", _) => {
+            let (value, is_repeated) = strict::parse(bytes)?;
+            Ok(ParsedBody { value, is_repeated })
+        }
+        ("application/yaml", _) => parse_yaml(bytes).map(once),
         (PROTOBUF, Some(of)) => match protobuf::read(bytes, of) {
-            Ok(tree) => Ok(Value::Object(tree)),
+            Ok(tree) => Ok(once(Value::Object(tree))),
             Err(ProtobufFault::Envelope(error)) => Err(BodyError::Envelope {
                 error,
                 shown: shown(bytes),
@@ -63,6 +72,14 @@ pub(crate) fn parse(
 pub(crate) fn parse_yaml(bytes: &[u8]) -> Result<Value, BodyError> {
     let text = std::str::from_utf8(bytes).map_err(|error| BodyError::Syntax(error.to_string()))?;
     serde_saphyr::from_str(text).map_err(|error| BodyError::Syntax(error.to_string()))
+}
+
+/// A body as a tree of JSON.
+#[derive(Debug)]
+pub(crate) struct ParsedBody {
+    pub(crate) value: Value,
+    /// An object in it had a key twice.
+    pub(crate) is_repeated: bool,
 }
 
 /// A body that cannot be parsed.
@@ -230,11 +247,15 @@ mod tests {
     fn reads_json_and_yaml_and_refuses_other_types() {
         let tree = serde_json::json!({"metadata": {"name": "a"}});
         assert_eq!(
-            parse("", br#"{"metadata":{"name":"a"}}"#, None).unwrap(),
+            parse("", br#"{"metadata":{"name":"a"}}"#, None)
+                .unwrap()
+                .value,
             tree
         );
         assert_eq!(
-            parse("application/yaml", b"metadata:\n  name: a\n", None).unwrap(),
+            parse("application/yaml", b"metadata:\n  name: a\n", None)
+                .unwrap()
+                .value,
             tree
         );
         assert_eq!(
@@ -243,7 +264,8 @@ mod tests {
                 br#"{"metadata":{"name":"a"}}"#,
                 None
             )
-            .unwrap(),
+            .unwrap()
+            .value,
             tree
         );
         for content_type in [PROTOBUF, "text/plain"] {

@@ -77,7 +77,8 @@ impl DeleteOptions {
 
 fn from_body(content_type: &str, bytes: &[u8]) -> Result<Map<String, Value>, Status> {
     let of = types::named("meta.k8s.io/v1", "DeleteOptions");
-    let why = match body::parse(content_type, bytes, of) {
+    let parsed = body::parse(content_type, bytes, of).map(|parsed| parsed.value);
+    let why = match parsed {
         Ok(Value::Object(given)) => return check_kind(given),
         Err(BodyError::Envelope { error, .. }) => {
             return Err(Status::bad_request(error.to_string()));

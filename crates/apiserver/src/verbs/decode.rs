@@ -10,7 +10,8 @@ use caretaker_machinery::status::{NamedResource, Status, StatusCause, quoted};
 use serde_json::Value;
 
 use super::ResourceRequest;
-use crate::body::{self, BodyError, FieldError};
+use crate::body::strict::{self, UnknownSource};
+use crate::body::{self, BodyError, FieldError, ParsedBody};
 use crate::kinds::{KindTable, ServedKind, split_group};
 use crate::metadata::{self, ObjectTree, shape};
 use crate::strategy::{convert, defaults};
@@ -21,6 +22,34 @@ use crate::types;
 pub(super) struct DecodedBody {
     pub(super) tree: ObjectTree,
     pub(super) warnings: Vec<String>,
+}
+
+/// The JSON that an object came from: the body of a create or update, or a patch.
+struct SourceText<'a> {
+    /// None for other formats.
+    text: Option<&'a [u8]>,
+    /// An object in it has a key twice.
+    is_repeated: bool,
+    unknown: UnknownSource,
+}
+
+// === impl SourceText ===
+
+impl SourceText<'_> {
+    /// Returns the unknown fields of an object and those that its text repeats.
+    fn report(&self, unknown: &[String]) -> Vec<String> {
+        match self.text {
+            Some(text) if self.is_repeated || !unknown.is_empty() => {
+                strict::report(text, unknown, self.unknown)
+            }
+            _ => {
+                let unknown = unknown.iter();
+                unknown
+                    .map(|path| format!("unknown field {path:?}"))
+                    .collect()
+            }
+        }
+    }
 }
 
 /// Decodes the body of a create or update.
@@ -36,27 +65,38 @@ pub(super) fn decode_body(
         ))
     };
     let of = types::served(kind);
-    let value = match body::parse(&request.content_type, &request.body, of) {
-        Ok(value) => value,
-        Err(BodyError::Message { names, error }) if error != ProtoError::TooManyValues => {
-            check_builtin(kinds, kind, &names)?;
-            return Err(cannot_be_handled(&error));
-        }
-        Err(error) => return Err(error.to_status(&kind.kind)),
-    };
+    let ParsedBody { value, is_repeated } =
+        match body::parse(&request.content_type, &request.body, of) {
+            Ok(parsed) => parsed,
+            Err(BodyError::Message { names, error }) if error != ProtoError::TooManyValues => {
+                check_builtin(kinds, kind, &names)?;
+                return Err(cannot_be_handled(&error));
+            }
+            Err(error) => return Err(error.to_status(&kind.kind)),
+        };
     let tree = body::object(value, &kind.kind)?;
     if kind.custom.is_none() {
         check_builtin(kinds, kind, &tree)?;
     } else {
         check_custom(request, &tree)?;
     }
-    decode_tree(request, tree).map_err(|error| cannot_be_handled(&error))
+    let is_json = ["", "application/json"].contains(&body::media_type(&request.content_type));
+    let source = SourceText {
+        text: is_json.then_some(&request.body),
+        is_repeated,
+        unknown: match kind.custom {
+            None => UnknownSource::Types,
+            Some(_) => UnknownSource::Schema,
+        },
+    };
+    decode_tree(request, tree, &source).map_err(|error| cannot_be_handled(&error))
 }
 
 /// Decodes an object after a patch.
 pub(super) fn decode_patched(
     request: &ResourceRequest,
     patched: &Value,
+    is_repeated: bool,
 ) -> Result<DecodedBody, Status> {
     let kind = &request.kind;
     let Value::Object(tree) = patched else {
@@ -73,7 +113,13 @@ pub(super) fn decode_patched(
         let why = unregistered(given_kind, api_version);
         return Err(invalid_patch(patched, &why));
     }
-    decode_tree(request, tree.clone()).map_err(|error| invalid_patch(patched, &error.to_string()))
+    let source = SourceText {
+        text: is_repeated.then_some(&request.body),
+        is_repeated,
+        unknown: UnknownSource::Schema,
+    };
+    let decoded = decode_tree(request, tree.clone(), &source);
+    decoded.map_err(|error| invalid_patch(patched, &error.to_string()))
 }
 
 /// Checks that the namespace in the object is that of the path, and sets it if it is absent.
@@ -97,7 +143,12 @@ pub(super) fn set_namespace(
 }
 
 /// Brings a tree into its stored form.
-fn decode_tree(request: &ResourceRequest, mut tree: ObjectTree) -> Result<DecodedBody, FieldError> {
+/// DEVIATION(field-validation): keys that are repeated in YAML or in a JSON patch are not reported.
+fn decode_tree(
+    request: &ResourceRequest,
+    mut tree: ObjectTree,
+    source: &SourceText<'_>,
+) -> Result<DecodedBody, FieldError> {
     let kind = &request.kind;
     tree.remove("apiVersion");
     tree.remove("kind");
@@ -113,10 +164,9 @@ fn decode_tree(request: &ResourceRequest, mut tree: ObjectTree) -> Result<Decode
         dropped?;
     }
     unknown.extend(kind.strategy.read(kind, &mut tree)?);
-    let unknown = unknown.iter().map(|path| format!("unknown field {path:?}"));
-    let warnings: Vec<String> = match request.query.get("fieldValidation") {
+    let warnings = match request.query.get("fieldValidation") {
         Some("Ignore") => Vec::new(),
-        _ => unknown.collect(),
+        _ => source.report(&unknown),
     };
     if request.query.get("fieldValidation") == Some("Strict") && !warnings.is_empty() {
         return Err(FieldError::Unknown(warnings.join(", ")));

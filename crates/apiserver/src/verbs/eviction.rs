@@ -225,7 +225,7 @@ fn decode_eviction(server: &ServerState, request: &ResourceRequest) -> Result<De
     let of = types::named("policy/v1", "Eviction");
     let peeked = body::parse(&request.content_type, &request.body, of);
     let version = match peeked {
-        Ok(body) if body["apiVersion"] == "policy/v1beta1" => VERSIONS[1],
+        Ok(body) if body.value["apiVersion"] == "policy/v1beta1" => VERSIONS[1],
         _ => VERSIONS[0],
     };
     let request = ResourceRequest {

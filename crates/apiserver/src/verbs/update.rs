@@ -28,6 +28,8 @@ enum PatchType {
 pub(super) struct PatchBody {
     patch_type: PatchType,
     patch: Value,
+    /// A key occurs twice in it, and that is reported.
+    is_repeated: bool,
 }
 
 /// Replaces an object by the body; creates it if the kind allows that and it does not exist.
@@ -64,7 +66,7 @@ pub(super) async fn patch(
     let apply = |write: &mut WriteRequest<'_>, old: &ObjectTree| -> Result<WritePlan, Status> {
         let served = convert::served(&request.kind, old);
         let patched = patch.apply(&request.kind, served)?;
-        let mut decoded = decode::decode_patched(request, &patched)?;
+        let mut decoded = decode::decode_patched(request, &patched, patch.is_repeated)?;
         write.match_path(&mut decoded.tree)?;
         write.plan_update(old, decoded, OwnerSource::PatchedObject)
     };
@@ -80,9 +82,13 @@ impl PatchBody {
             let cause = StatusCause::forbidden("force", "may not be specified for non-apply patch");
             return Err(invalid_options("PatchOptions", vec![cause]));
         }
-        let patch = serde_json::from_slice(&request.body)
+        let (patch, is_repeated) = body::strict::parse(&request.body)
             .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
-        Ok(Self { patch_type, patch })
+        Ok(Self {
+            patch_type,
+            patch,
+            is_repeated: is_repeated && patch_type != PatchType::Json,
+        })
     }
 
     /// Returns an object of `kind` with the patch applied.
