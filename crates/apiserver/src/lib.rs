@@ -36,6 +36,7 @@
 mod allocation;
 mod body;
 mod bootstrap;
+mod checks;
 mod deletion;
 mod discovery;
 mod etag;

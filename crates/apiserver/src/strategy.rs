@@ -9,7 +9,7 @@ pub(crate) mod account;
 mod certificate;
 pub(crate) mod convert;
 pub(crate) mod crd;
-mod cronjob;
+pub(crate) mod cronjob;
 pub(crate) mod custom;
 pub(crate) mod defaults;
 mod job;
@@ -17,9 +17,9 @@ pub(crate) mod namespace;
 mod pod;
 mod priority;
 mod service;
-mod validation;
+pub(crate) mod validation;
 mod volcano_cronjob;
-mod workload;
+pub(crate) mod workload;
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Rules of CronJobs of `batch/v1`: schedule, zone, limits, and the Job in the template.
+//! Rules of CronJobs of `batch/v1` that are code: schedule, zone, name, and the selector in the template.
 //!
 //! Mirrors `ValidateCronJobCreate` and `ValidateCronJobUpdate` of Kubernetes 1.36, ratchets included: a stored schedule
 //! that names a zone may stay, an unchanged zone is not checked again, and a name is checked once. Errors in a schedule
@@ -9,8 +9,8 @@ use caretaker_machinery::cron::{CronSchedule, zone};
 use caretaker_machinery::status::StatusCause;
 use serde_json::{Value, json};
 
-use super::validation::{negative_faults, unsupported_fault};
-use super::{KindStrategy, ObjectChange, ObjectPart, job, pod};
+use super::KindStrategy;
+use super::validation::negative_faults;
 use crate::metadata::{self, ObjectTree, value_at};
 
 /// The rules of CronJobs.
@@ -29,20 +29,11 @@ const ZONE_TWICE: &str = "cannot use both timeZone field and TZ or CRON_TZ in sc
 const LOCAL_ZONE: &str =
     "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
 
-const POLICIES: [&str; 3] = ["Allow", "Forbid", "Replace"];
 const JOB: &str = "spec.jobTemplate.spec";
 
 // === impl CronJobStrategy ===
 
 impl KindStrategy for CronJobStrategy {
-    fn validate(&self, change: &ObjectChange<'_>) -> Vec<StatusCause> {
-        let ObjectChange { part, new, old, .. } = *change;
-        match part {
-            ObjectPart::Main => faults(new, old),
-            _ => Vec::new(),
-        }
-    }
-
     fn warnings(&self, old: Option<&ObjectTree>, new: &ObjectTree) -> Vec<String> {
         deadline_warnings(old, new)
     }
@@ -57,8 +48,8 @@ pub(super) fn deadline_warnings(old: Option<&ObjectTree>, new: &ObjectTree) -> V
     warning.into_iter().collect()
 }
 
-/// Returns why a CronJob is refused, in the order of upstream's checks.
-fn faults(new: &ObjectTree, old: Option<&ObjectTree>) -> Vec<StatusCause> {
+/// Returns why the schedule of a CronJob, its deadline or its zone is refused.
+pub(crate) fn timing_faults(new: &ObjectTree, old: Option<&ObjectTree>) -> Vec<StatusCause> {
     let spec = value_at(new, "/spec");
     let mut causes = schedule_faults(spec, old);
     causes.extend(negative_faults(spec, "spec", &["startingDeadlineSeconds"]));
@@ -66,17 +57,16 @@ fn faults(new: &ObjectTree, old: Option<&ObjectTree>) -> Vec<StatusCause> {
     if let Some(zone) = spec["timeZone"].as_str().filter(|_| is_new_zone) {
         causes.extend(zone_faults(zone));
     }
-    let policy_fault = unsupported_fault(spec, "spec", "concurrencyPolicy", &POLICIES);
-    causes.extend(policy_fault);
-    causes.extend(template_faults(new));
-    let limits = ["successfulJobsHistoryLimit", "failedJobsHistoryLimit"];
-    causes.extend(negative_faults(spec, "spec", &limits));
-    let name = metadata::text(new, "name");
-    if old.is_none() && name.len() > NAME_CHARS_MAX {
-        let why = format!("must be no more than {NAME_CHARS_MAX} characters");
-        causes.push(StatusCause::invalid("metadata.name", name, &why));
-    }
     causes
+}
+
+/// Returns why the name of a new CronJob is refused.
+pub(crate) fn name_fault(new: &ObjectTree, old: Option<&ObjectTree>) -> Option<StatusCause> {
+    let name = metadata::text(new, "name");
+    (old.is_none() && name.len() > NAME_CHARS_MAX).then(|| {
+        let why = format!("must be no more than {NAME_CHARS_MAX} characters");
+        StatusCause::invalid("metadata.name", name, &why)
+    })
 }
 
 fn schedule_faults(spec: &Value, old: Option<&ObjectTree>) -> Vec<StatusCause> {
@@ -117,8 +107,8 @@ fn zone_faults(name: &str) -> Vec<StatusCause> {
     causes
 }
 
-/// Checks the spec of the Jobs that the CronJob makes.
-fn template_faults(object: &ObjectTree) -> Vec<StatusCause> {
+/// Returns why the selector of the Jobs that a CronJob makes is refused: they get their own.
+pub(crate) fn selector_faults(object: &ObjectTree) -> Vec<StatusCause> {
     let job = value_at(object, "/spec/jobTemplate/spec");
     let mut causes = Vec::new();
     if !job["selector"].is_null() {
@@ -133,8 +123,6 @@ fn template_faults(object: &ObjectTree) -> Vec<StatusCause> {
         let path = format!("{JOB}.manualSelector");
         causes.push(StatusCause::new("FieldValueNotSupported", path, why));
     }
-    let pod_causes = pod::spec_faults(object, "/spec/jobTemplate/spec/template/spec");
-    causes.extend(job::spec_faults(job, JOB, pod_causes));
     causes
 }
 

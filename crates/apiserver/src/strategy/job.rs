@@ -1,16 +1,17 @@
 //! Rules of Jobs: how a Job finds its Pods, which fields keep their value, and which status is consistent.
 //!
 //! A Job's Pods have its uid as a label, and it selects them by that, unless `manualSelector` is set. A status must not
-//! contradict itself, and the conditions of its end stay. Mirrors `registry/batch/job/strategy.go` and `batch/validation`, 1.36,
-//! without the rules about indexes and failure policies.
+//! contradict itself, and the conditions of its end stay. Mirrors `registry/batch/job/strategy.go` and the update rules of
+//! `batch/validation`, 1.36; `checks` has the rules of the spec.
 
 use caretaker_machinery::status::StatusCause;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::validation::{immutable_faults, negative_faults, unsupported_fault};
-use super::{KindStrategy, ObjectChange, ObjectPart, WriteContext, pod, workload};
+use super::validation::{immutable_faults, negative_faults};
+use super::{KindStrategy, ObjectChange, WriteContext};
+use crate::checks;
 use crate::metadata::{self, ObjectTree, is_true, value_at};
 
 /// The rules of Jobs.
@@ -24,29 +25,14 @@ const NAME_LABELS: [&str; 2] = ["batch.kubernetes.io/job-name", "job-name"];
 
 /// JSON pointers to fields that keep their value.
 const IMMUTABLE: [&str; 8] = [
-    "/spec/backoffLimitPerIndex",
-    "/spec/completionMode",
     "/spec/completions",
-    "/spec/managedBy",
-    "/spec/podFailurePolicy",
     "/spec/selector",
-    "/spec/successPolicy",
     "/spec/template",
-];
-/// Numbers in the spec; none is below zero.
-const SPEC_COUNTS: [&str; 7] = [
-    "parallelism",
-    "completions",
-    "activeDeadlineSeconds",
-    "backoffLimit",
-    "ttlSecondsAfterFinished",
-    "backoffLimitPerIndex",
-    "maxFailedIndexes",
-];
-/// Fields of the spec with a fixed set of values.
-const SPEC_WORDS: [(&str, &[&str]); 2] = [
-    ("completionMode", &["NonIndexed", "Indexed"]),
-    ("podReplacementPolicy", &["Failed", "TerminatingOrFailed"]),
+    "/spec/completionMode",
+    "/spec/podFailurePolicy",
+    "/spec/backoffLimitPerIndex",
+    "/spec/managedBy",
+    "/spec/successPolicy",
 ];
 /// Counts of Pods in the status; none is below zero.
 const STATUS_COUNTS: [&str; 5] = ["active", "failed", "ready", "succeeded", "terminating"];
@@ -86,20 +72,28 @@ impl KindStrategy for JobStrategy {
     }
 
     fn validate(&self, change: &ObjectChange<'_>) -> Vec<StatusCause> {
-        let ObjectChange { part, new, old, .. } = *change;
-        let mut causes: Vec<StatusCause> = workload::selector_fault(new).into_iter().collect();
-        causes.extend(pod::spec_faults(new, "/spec/template/spec"));
+        let ObjectChange { new, old, .. } = *change;
+        let mut causes = Vec::new();
         if let Some(old) = old {
             let fixed = IMMUTABLE.iter().filter(|path| !may_change(path, new, old));
             let fixed: Vec<&str> = fixed.copied().collect();
-            causes.extend(immutable_faults(&fixed, new, old));
-        }
-        if part == ObjectPart::Main {
-            causes.extend(spec_faults(value_at(new, "/spec"), "spec", Vec::new()));
+            let faults = immutable_faults(&fixed, new, old).into_iter();
+            causes.extend(faults.map(|fault| shown_in_go(change, fault)));
         }
         causes.extend(old.into_iter().flat_map(|old| status_faults(new, old)));
         causes
     }
+}
+
+/// Shows the value of a struct as upstream does. DEVIATION(validation): a template is shown in JSON.
+fn shown_in_go(change: &ObjectChange<'_>, mut fault: StatusCause) -> StatusCause {
+    let path = format!("/{}", fault.field.replace('.', "/"));
+    let value = value_at(change.new, &path);
+    if value.is_object() && fault.field != "spec.template" {
+        let shown = checks::shown(change.kind, &fault.field, value);
+        fault.message = format!("Invalid value: {shown}: field is immutable");
+    }
+    fault
 }
 
 /// Makes a Job select the Pods that have its uid as a label.
@@ -131,48 +125,6 @@ fn may_change(path: &str, new: &ObjectTree, old: &ObjectTree) -> bool {
             spec(new, "completionMode") == json!("Indexed") && elastic(old) && elastic(new)
         }
         _ => false,
-    }
-}
-
-/// Returns why the spec of a Job at `path` is refused: of a Job, or of the template in a CronJob. `pod_causes` are those
-/// of its Pod template; upstream reports them between its own.
-pub(super) fn spec_faults(
-    job: &Value,
-    path: &str,
-    pod_causes: Vec<StatusCause>,
-) -> Vec<StatusCause> {
-    let mut causes = negative_faults(job, path, &SPEC_COUNTS);
-    if job["completionMode"] == "Indexed" && job["completions"].is_null() {
-        let why = "when completion mode is Indexed";
-        causes.push(StatusCause::required(format!("{path}.completions"), why));
-    }
-    for (field, words) in SPEC_WORDS {
-        causes.extend(unsupported_fault(job, path, field, words));
-    }
-    causes.extend(pod_causes);
-    causes.extend(restart_faults(job, path));
-    causes
-}
-
-/// The Pods of a Job have to end, so they are not always restarted.
-fn restart_faults(job: &Value, path: &str) -> Vec<StatusCause> {
-    let path = || format!("{path}.template.spec.restartPolicy");
-    let policy = &job["template"]["spec"]["restartPolicy"];
-    match policy.as_str().unwrap_or_default() {
-        "Never" => Vec::new(),
-        "OnFailure" if job["podFailurePolicy"].is_null() => Vec::new(),
-        "OnFailure" => {
-            let why = "only \"Never\" is supported when podFailurePolicy is specified";
-            vec![StatusCause::invalid(path(), "OnFailure", why)]
-        }
-        "" | "Always" => vec![StatusCause::required(
-            path(),
-            "valid values: \"OnFailure\", \"Never\"",
-        )],
-        other => vec![
-            StatusCause::not_supported(path(), other, &["Always", "OnFailure", "Never"]),
-            StatusCause::not_supported(path(), other, &["OnFailure", "Never"]),
-        ],
     }
 }
 

@@ -3,6 +3,7 @@
 //! A delete marks a namespace as terminating. The write that empties the last of `spec.finalizers` (the namespace
 //! controller's) and `metadata.finalizers` removes it. Mirrors `registry/core/namespace`, 1.36.
 
+use caretaker_machinery::names;
 use caretaker_machinery::status::{Status, StatusCause};
 use serde_json::json;
 
@@ -63,12 +64,14 @@ impl KindStrategy for NamespaceStrategy {
         let ObjectChange { new, old, .. } = *change;
         let mut causes = Vec::new();
         for (index, finalizer) in finalizers(new).iter().enumerate() {
+            let path = || match old {
+                None => "spec.finalizers".to_owned(),
+                Some(_) => format!("spec.finalizers[{index}]"),
+            };
+            let faults = names::qualified_name(finalizer).into_iter();
+            causes.extend(faults.map(|why| StatusCause::invalid(path(), finalizer, &why)));
             if !is_known_finalizer(finalizer) {
-                let path = match old {
-                    None => "spec.finalizers".to_owned(),
-                    Some(_) => format!("spec.finalizers[{index}]"),
-                };
-                causes.push(StatusCause::invalid(path, finalizer, UNKNOWN_FINALIZER));
+                causes.push(StatusCause::invalid(path(), finalizer, UNKNOWN_FINALIZER));
             }
         }
         let phase = value_at(new, "/status/phase").as_str().unwrap_or_default();

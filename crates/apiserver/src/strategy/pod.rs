@@ -9,7 +9,7 @@ mod ephemeral;
 mod resize;
 
 use caretaker_machinery::status::{Status, StatusCause};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::validation::restore_field;
 use super::{
@@ -98,33 +98,13 @@ impl KindStrategy for PodStrategy {
 
     fn validate(&self, change: &ObjectChange<'_>) -> Vec<StatusCause> {
         let ObjectChange { new, old, part, .. } = *change;
-        let mut causes = spec_faults(new, "/spec");
-        causes.extend(match (part, old) {
+        match (part, old) {
             (_, None) => ephemeral::create_fault(new).into_iter().collect(),
             (ObjectPart::EphemeralContainers, Some(old)) => ephemeral::faults(new, old),
             (ObjectPart::Resize, Some(old)) => resize::faults(new, old),
             (_, Some(old)) => update_faults(new, old),
-        });
-        causes
-    }
-}
-
-/// Returns why a Pod's spec is refused. `path` is the JSON pointer to it in `object`: of a Pod, or of a template.
-pub(super) fn spec_faults(object: &ObjectTree, path: &str) -> Vec<StatusCause> {
-    let (spec, mut causes) = (value_at(object, path), Vec::new());
-    let path = path.trim_start_matches('/').replace('/', ".");
-    for (index, volume) in spec["volumes"].as_array().into_iter().flatten().enumerate() {
-        let sources = volume.as_object().into_iter().flat_map(Map::keys);
-        if let Some(second) = sources.filter(|field| *field != "name").nth(1) {
-            let field = format!("{path}.volumes[{index}].{second}");
-            let why = "may not specify more than 1 volume type";
-            causes.push(StatusCause::forbidden(field, why));
         }
     }
-    if spec["containers"].as_array().is_none_or(Vec::is_empty) {
-        causes.push(StatusCause::required(format!("{path}.containers"), ""));
-    }
-    causes
 }
 
 fn update_faults(new: &ObjectTree, old: &ObjectTree) -> Vec<StatusCause> {
@@ -368,10 +348,5 @@ mod tests {
             "spec.containers: Required value",
         ];
         assert_eq!(found("v1", "Pod", json!({"spec": spec}), None), expected);
-        let job = json!({"spec": {"jobTemplate": {"spec": {"template": {"spec": {}}}}}});
-        let job = job.as_object().unwrap();
-        let causes = spec_faults(job, "/spec/jobTemplate/spec/template/spec");
-        let field = "spec.jobTemplate.spec.template.spec.containers";
-        assert_eq!(causes, [StatusCause::required(field, "")]);
     }
 }

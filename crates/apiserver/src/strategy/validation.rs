@@ -238,14 +238,16 @@ pub(super) fn unsupported_fault(
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::kinds::KindTable;
     use crate::strategy::ObjectPart;
     use crate::strategy::cronjob::tests::mk_tree;
 
+    const RBAC: &str = "rbac.authorization.k8s.io";
+
     /// Returns the causes with which the strategy of a built-in kind refuses a write to an object.
-    pub(in crate::strategy) fn found(
+    pub(crate) fn found(
         api_version: &str,
         kind: &str,
         new: Value,
@@ -254,16 +256,26 @@ pub(super) mod tests {
         let kinds = KindTable::builtin();
         let kind = kinds.by_kind(api_version, kind).unwrap();
         let old = old.map(mk_tree);
-        let causes = kind.strategy.validate(&ObjectChange {
+        let change = ObjectChange {
             kind,
             part: ObjectPart::Main,
             new: &mk_tree(new),
             old: old.as_ref(),
-        });
+        };
+        let mut causes = crate::checks::faults(&change);
+        causes.extend(kind.strategy.validate(&change));
         let shown = causes.iter();
         shown
             .map(|cause| format!("{}: {}", cause.field, cause.message))
             .collect()
+    }
+
+    fn claim(change: &Value) -> Value {
+        let mut spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
+        for (field, value) in change.as_object().unwrap() {
+            spec[field] = value.clone();
+        }
+        json!({ "spec": spec })
     }
 
     #[test]
@@ -279,24 +291,24 @@ pub(super) mod tests {
             (
                 "rbac.authorization.k8s.io/v1",
                 "RoleBinding",
-                json!({"roleRef": {"apiGroup": "g", "kind": "Role", "name": "b"}}),
-                json!({"roleRef": {"apiGroup": "g", "kind": "Role", "name": "a"}}),
+                json!({"roleRef": {"apiGroup": RBAC, "kind": "Role", "name": "b"}}),
+                json!({"roleRef": {"apiGroup": RBAC, "kind": "Role", "name": "a"}}),
                 Some(
-                    "roleRef: Invalid value: {\"APIGroup\":\"g\",\"Kind\":\"Role\",\"Name\":\"b\"}: cannot change roleRef",
+                    "roleRef: Invalid value: {\"APIGroup\":\"rbac.authorization.k8s.io\",\"Kind\":\"Role\",\"Name\":\"b\"}: cannot change roleRef",
                 ),
             ),
             (
                 "v1",
                 "PersistentVolumeClaim",
-                json!({"spec": {"volumeName": "v"}}),
-                json!({"spec": {}}),
+                claim(&json!({"volumeName": "v"})),
+                claim(&json!({})),
                 None,
             ),
             (
                 "v1",
                 "PersistentVolumeClaim",
-                json!({"spec": {"volumeName": "w"}}),
-                json!({"spec": {"volumeName": "v"}}),
+                claim(&json!({"volumeName": "w"})),
+                claim(&json!({"volumeName": "v"})),
                 Some(
                     "spec: Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims",
                 ),

@@ -6,15 +6,13 @@
 use caretaker_machinery::status::StatusCause;
 use serde_json::{Map, Value};
 
-use super::validation::{immutable_faults, negative_faults, restore_field};
-use super::{KindStrategy, ObjectChange, WriteContext, pod, restore_metadata};
+use super::validation::{negative_faults, restore_field};
+use super::{KindStrategy, ObjectChange, WriteContext, restore_metadata};
 use crate::metadata::{self, ObjectTree, value_at};
 
 /// The rules of one workload.
 #[derive(Debug)]
 pub(super) struct WorkloadStrategy {
-    /// JSON pointers to fields that keep their value.
-    immutable: &'static [&'static str],
     /// The only fields of the spec that may change; none lists them all.
     mutable_spec: Option<&'static [&'static str]>,
     /// Counts in the status, in the order in which they are checked.
@@ -26,7 +24,6 @@ pub(super) struct WorkloadStrategy {
 }
 
 const PLAIN: WorkloadStrategy = WorkloadStrategy {
-    immutable: &[],
     mutable_spec: None,
     counts: &[],
     status_keeps: &[],
@@ -34,12 +31,10 @@ const PLAIN: WorkloadStrategy = WorkloadStrategy {
 };
 pub(super) static REPLICATION_CONTROLLER: WorkloadStrategy = PLAIN;
 pub(super) static DAEMON_SET: WorkloadStrategy = WorkloadStrategy {
-    immutable: &["/spec/selector"],
     counts_templates: true,
     ..PLAIN
 };
 pub(super) static DEPLOYMENT: WorkloadStrategy = WorkloadStrategy {
-    immutable: &["/spec/selector"],
     counts: &[
         "replicas",
         "updatedReplicas",
@@ -51,7 +46,6 @@ pub(super) static DEPLOYMENT: WorkloadStrategy = WorkloadStrategy {
     ..PLAIN
 };
 pub(super) static REPLICA_SET: WorkloadStrategy = WorkloadStrategy {
-    immutable: &["/spec/selector"],
     counts: &[
         "replicas",
         "fullyLabeledReplicas",
@@ -77,7 +71,6 @@ pub(super) static STATEFUL_SET: WorkloadStrategy = WorkloadStrategy {
 /// The annotation of a DaemonSet with the number of its template. Clients cannot change it.
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
-const MISMATCH: &str = "`selector` does not match template `labels`";
 const STATEFUL_FIXED: &str = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
 
 /// A count that must not exceed another, and the name of that one in messages.
@@ -118,10 +111,8 @@ impl KindStrategy for WorkloadStrategy {
 
     fn validate(&self, change: &ObjectChange<'_>) -> Vec<StatusCause> {
         let ObjectChange { new, old, .. } = *change;
-        let mut causes: Vec<StatusCause> = selector_fault(new).into_iter().collect();
-        causes.extend(pod::spec_faults(new, "/spec/template/spec"));
+        let mut causes = Vec::new();
         if let Some(old) = old {
-            causes.extend(immutable_faults(self.immutable, new, old));
             causes.extend(self.spec_fault(new, old));
             causes.extend(self.count_faults(new, old));
         }
@@ -157,21 +148,18 @@ impl WorkloadStrategy {
     }
 }
 
-/// Checks that a selector selects the Pods of the template.
-pub(super) fn selector_fault(object: &ObjectTree) -> Option<StatusCause> {
-    let selector = value_at(object, "/spec/selector");
-    let labels = value_at(object, "/spec/template/metadata/labels");
-    let selects = match selector.as_object()? {
-        map if map.values().all(Value::is_string) => includes(labels, selector),
-        _ => {
+/// Reports whether a selector selects Pods with these labels. None selects nothing.
+pub(crate) fn selects(selector: &Value, labels: &Value) -> bool {
+    match selector.as_object() {
+        None => false,
+        Some(map) if map.values().all(Value::is_string) => includes(labels, selector),
+        Some(_) => {
             let expressions = selector["matchExpressions"].as_array();
             let mut expressions = expressions.into_iter().flatten();
             includes(labels, &selector["matchLabels"])
                 && expressions.all(|expression| holds(expression, labels))
         }
-    };
-    let field = "spec.template.metadata.labels";
-    (!selects).then(|| StatusCause::invalid(field, labels, MISMATCH))
+    }
 }
 
 fn includes(labels: &Value, wanted: &Value) -> bool {
@@ -253,8 +241,12 @@ mod tests {
     #[test]
     fn selector_is_immutable_and_matches_the_template() {
         let workload = |app: &str| {
-            json!({"spec": {"selector": {"matchLabels": {"app": app}},
-                "template": {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c"}]}}}})
+            let spec =
+                json!({"containers": [{"name": "c", "image": "x"}], "restartPolicy": "Always"});
+            let rolling = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}});
+            json!({"spec": {"selector": {"matchLabels": {"app": app}}, "podManagementPolicy": "Parallel",
+                "strategy": rolling, "updateStrategy": rolling,
+                "template": {"metadata": {"labels": {"app": "a"}}, "spec": spec}}})
         };
         let labels = "spec.template.metadata.labels: Invalid value: {\"app\":\"a\"}: `selector` does not match template `labels`";
         let selector =
@@ -263,7 +255,12 @@ mod tests {
             let same = found("apps/v1", kind, workload("a"), Some(workload("a")));
             assert!(same.is_empty(), "{kind}: {same:?}");
             let other = found("apps/v1", kind, workload("b"), Some(workload("a")));
-            assert_eq!(other, [labels, selector], "{kind}");
+            // Upstream checks DaemonSets in another order.
+            let expected = match kind {
+                "DaemonSet" => [selector, labels],
+                _ => [labels, selector],
+            };
+            assert_eq!(other, expected, "{kind}");
             assert_eq!(found("apps/v1", kind, workload("b"), None), [labels]);
         }
         let stateful = found("apps/v1", "StatefulSet", workload("b"), Some(workload("a")));

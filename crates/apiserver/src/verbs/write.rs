@@ -13,6 +13,7 @@ use super::decode::{DecodedBody, set_namespace};
 use super::read::parse_revision;
 use super::{ResourceRequest, VerbReply};
 use crate::allocation::Allotment;
+use crate::checks;
 use crate::kinds::ServedKind;
 use crate::metadata::{self, ObjectTree, check};
 use crate::server::ServerState;
@@ -222,12 +223,14 @@ impl<'a> WriteRequest<'a> {
             None => check::generate_name_faults(kind, new),
         };
         causes.extend(check::faults(kind, new));
-        causes.extend(kind.strategy.validate(&ObjectChange {
+        let change = ObjectChange {
             kind,
             part: self.part,
             new,
             old,
-        }));
+        };
+        causes.extend(checks::faults(&change));
+        causes.extend(kind.strategy.validate(&change));
         if causes.is_empty() {
             return Ok(());
         }

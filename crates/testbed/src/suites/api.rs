@@ -31,6 +31,7 @@ mod strategic;
 mod table;
 mod tokens;
 mod update;
+mod validation;
 mod watch;
 mod workloads;
 
@@ -46,6 +47,7 @@ pub static SUITE: CaseSuite = CaseSuite {
         theme("discovery", discovery::CASES),
         theme("create", create::CASES),
         theme("update", update::CASES),
+        theme("validation", validation::CASES),
         theme("patch", patch::CASES),
         theme("strategic", strategic::CASES),
         theme("owners", owners::CASES),

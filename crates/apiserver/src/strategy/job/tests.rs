@@ -99,8 +99,10 @@ fn manual_selector_is_not_changed() {
 
 fn mk_job(mut spec: Value) -> Value {
     if spec.get("template").is_none() {
-        spec["template"] = json!({"spec": {"containers": [{"name": "c"}]}});
+        spec["template"] = json!({"spec": {"containers": [{"name": "c", "image": "x"}]}});
     }
+    spec["selector"] = json!({"matchLabels": {"a": "b"}});
+    spec["template"]["metadata"] = json!({"labels": {"a": "b"}});
     spec["template"]["spec"]["restartPolicy"] = "Never".into();
     json!({"spec": spec})
 }
@@ -116,7 +118,7 @@ fn elastic_jobs_may_change_completions_and_suspended_jobs_their_template() {
         ),
         (indexed(5), indexed(1), vec![]),
         (
-            json!({"suspend": false, "template": {"spec": {"containers": [{"name": "d"}]}}}),
+            json!({"suspend": false, "template": {"spec": {"containers": [{"name": "d", "image": "x"}]}}}),
             json!({"suspend": true}),
             vec![],
         ),
