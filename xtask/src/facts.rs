@@ -1,5 +1,5 @@
-//! The data files of the embedded API server, read from a real one: its resources, how the fields of their kinds are
-//! merged, the types of these fields, and the objects that it creates at its start. They are sorted, tab separated text, so that a new Kubernetes version is a
+//! The data files of the embedded API server, read from a real one: its resources, the schemas
+//! of their kinds, the types of their fields, and the objects that it creates at its start. They are sorted, tab separated text, so that a new Kubernetes version is a
 //! readable diff.
 //!
 //! Only stable group-versions (`v1`, `v2`) of built-in resources are taken; a server with custom resources is refused.
@@ -7,7 +7,8 @@
 
 mod bootstrap;
 mod discovery;
-mod fields;
+
+mod schemas;
 mod types;
 
 use std::fs;
@@ -19,11 +20,11 @@ use crate::cargo::workspace;
 use crate::http::HttpClient;
 use bootstrap::BootstrapFacts;
 use discovery::ResourceFacts;
-use fields::MergeFacts;
+use schemas::SchemaFacts;
 use types::TypeFacts;
 
 const RESOURCES: &str = "resources.txt";
-const FIELDS: &str = "fields.txt";
+const SCHEMAS: &str = "schemas.txt";
 const TYPES: &str = "types.txt";
 const BOOTSTRAP: &str = "bootstrap.txt";
 /// The text of an empty column.
@@ -33,7 +34,7 @@ const NOTHING: &str = "-";
 #[derive(Debug)]
 pub struct ServerFacts {
     resources: String,
-    fields: String,
+    schemas: String,
     types: String,
     bootstrap: String,
     /// Names and numbers, in the order to print.
@@ -52,19 +53,19 @@ impl ServerFacts {
             .context("/version names no gitVersion")?
             .to_owned();
         let resources = ResourceFacts::ask(client)?;
-        let fields = MergeFacts::ask(client, &resources)?;
+        let schemas = SchemaFacts::ask(client, &resources)?;
         let types = TypeFacts::ask(&resources.kinds())?;
         let bootstrap = BootstrapFacts::ask(client)?;
         let counts = [
             resources.counts(),
-            fields.counts(),
+            schemas.counts(),
             types.counts(),
             bootstrap.counts(),
         ];
         let head = format!("# Kubernetes {version}\n");
         Ok(Self {
             resources: head.clone() + &resources.text(),
-            fields: head.clone() + &fields.text(),
+            schemas: head.clone() + &schemas.text(),
             types: head.clone() + &types.text(),
             bootstrap: head + &bootstrap.text(),
             counts: counts.concat(),
@@ -79,7 +80,7 @@ impl ServerFacts {
             .with_context(|| format!("cannot find {}", dir.display()))?;
         let files = [
             (RESOURCES, &self.resources),
-            (FIELDS, &self.fields),
+            (SCHEMAS, &self.schemas),
             (TYPES, &self.types),
             (BOOTSTRAP, &self.bootstrap),
         ];

@@ -23,7 +23,7 @@ const AGGREGATED_PROTOBUF: &str =
     "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// Paths outside of API groups, for the list of all paths.
-const OTHER_PATHS: [&str; 14] = [
+const OTHER_PATHS: [&str; 15] = [
     "/.well-known/openid-configuration",
     "/api",
     "/apis",
@@ -32,6 +32,7 @@ const OTHER_PATHS: [&str; 14] = [
     "/livez",
     "/livez/ping",
     "/metrics",
+    "/openapi/v2",
     "/openapi/v3",
     "/openapi/v3/",
     "/openid/v1/jwks",

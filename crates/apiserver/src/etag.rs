@@ -1,7 +1,7 @@
 //! ETags: a hash of the content, and 304 for clients that have the current one.
 //!
 //! Discovery and the OpenAPI documents use it. Like in upstream's aggregated discovery, a client must repeat the tag exactly;
-//! lists of tags, weak tags and `*` do not match.
+//! lists of tags, weak tags and `*` match only OpenAPI documents.
 
 use std::hash::{DefaultHasher, Hasher};
 
@@ -43,6 +43,13 @@ impl ETag {
     /// Whether the value of `If-None-Match` is this tag.
     pub(crate) fn matches(&self, asked: Option<&str>) -> bool {
         asked == Some(self.quoted().as_str())
+    }
+
+    /// Whether `If-None-Match` is `*` or lists this tag, weak or strong, as Go's file server compares it.
+    pub(crate) fn matches_any(&self, asked: Option<&str>) -> bool {
+        let quoted = self.quoted();
+        let mut tags = asked.unwrap_or_default().split(',').map(str::trim);
+        tags.any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == quoted)
     }
 
     fn quoted(&self) -> String {

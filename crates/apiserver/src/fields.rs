@@ -1,13 +1,13 @@
-//! The fields of built-in kinds that strategic merge patches need: `fields.txt`, read once.
+//! The fields of built-in kinds that strategic merge patches need, from the schemas; read once.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use caretaker_machinery::patch::strategic::{FieldFacts, PatchSchema, TypeId};
 
-const FIELDS: &str = include_str!("../data/fields.txt");
+use crate::schemas::{self, SchemaField, ValueShape};
 
-/// The rows of the file, with interned types.
+/// The merge facts of the fields, with interned types.
 #[derive(Default)]
 pub(crate) struct MergeFields {
     types: BTreeMap<&'static str, TypeId>,
@@ -24,28 +24,49 @@ pub(crate) fn schema() -> &'static MergeFields {
 // === impl MergeFields ===
 
 impl MergeFields {
+    /// Lists the fields that have a merge fact or lead to other fields; whatever is not listed is an ordinary value.
     fn read() -> Self {
         let mut schema = Self::default();
-        for line in FIELDS.lines().filter(|line| !line.starts_with('#')) {
-            let columns: Vec<&'static str> = line.split('\t').collect();
-            match columns.as_slice() {
-                ["kind", group, version, kind, of] => {
+        for (owner, row) in schemas::table().iter() {
+            let owner = schema.intern(owner);
+            for kind in row.words().filter(|(word, _)| *word == "kind") {
+                let parts: Vec<&'static str> = kind.1.split('/').collect();
+                if let [group, version, kind] = parts.as_slice() {
                     let group = if *group == "-" { "" } else { group };
-                    let root = schema.intern(of);
-                    schema.roots.insert((group, version, kind), root);
+                    schema.roots.insert((group, version, kind), owner);
                 }
-                ["field", owner, field, shape, of, strategies, key, _, _] => {
-                    let owner = schema.intern(owner);
-                    let of = (*of != "-").then(|| schema.intern(of));
-                    let blank = |column: &'static str| if column == "-" { "" } else { column };
-                    let facts = FieldFacts::from_row(shape, of, blank(strategies), blank(key));
-                    let facts = facts.unwrap_or_else(|| unreachable!("fields.txt: {line:?}"));
-                    schema.fields.insert((owner, field), facts);
+            }
+            for field in row.fields() {
+                if let Some(facts) = schema.facts(field) {
+                    schema.fields.insert((owner, field.name), facts);
                 }
-                _ => unreachable!("fields.txt: {line:?}"),
             }
         }
         schema
+    }
+
+    fn facts(&mut self, field: SchemaField) -> Option<FieldFacts<'static>> {
+        let word = |name: &str| field.words().find(|(word, _)| *word == name);
+        let (shape, inner) = field.value.shape();
+        let (shape, of) = match (shape, inner.shape().0) {
+            (ValueShape::One, _) => ("object", inner.reference()),
+            (ValueShape::List, ValueShape::One) => ("list", inner.reference()),
+            (ValueShape::Map, ValueShape::One) => ("map", inner.reference()),
+            (ValueShape::List, _) => ("list", None),
+            (ValueShape::Map, _) => ("map", None),
+        };
+        let has_fields = |of: &&str| {
+            let row = schemas::table().get(of);
+            row.is_some_and(|row| row.fields().next().is_some())
+        };
+        let of = of.filter(has_fields).map(|of| self.intern(of));
+        if of.is_none() && word("patch").is_none() && word("list").is_none() {
+            return None;
+        }
+        let patch = word("patch").map_or("", |(_, strategies)| strategies);
+        let key = word("merge-key").map_or("", |(_, key)| key);
+        let facts = FieldFacts::from_row(shape, of, patch, key);
+        Some(facts.unwrap_or_else(|| unreachable!("schemas.txt: {}", field.name)))
     }
 
     /// Returns the type of a kind; one without fields for a kind that the file does not list.

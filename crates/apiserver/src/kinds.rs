@@ -151,6 +151,14 @@ impl ServedKind {
     }
 }
 
+// === impl CustomSchema ===
+
+impl CustomSchema {
+    pub(crate) fn source(&self) -> &Value {
+        &self.source
+    }
+}
+
 // === impl CustomKind ===
 
 #[cfg(test)]

@@ -53,6 +53,7 @@ pub mod protobuf;
 mod request;
 mod respond;
 mod scale;
+mod schemas;
 mod server;
 mod store;
 mod strategy;

@@ -14,7 +14,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
 use crate::kinds::ServedKind;
-use crate::request::RequestPath;
+use crate::request::{OpenApiDocument, RequestPath};
 
 /// Subresources that are connections.
 const CONNECTIONS: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
@@ -105,8 +105,9 @@ impl RequestSeries {
         let (component, name) = match path {
             RequestPath::Core => ("apiserver", "api".to_owned()),
             RequestPath::Groups => ("apiserver", "apis".to_owned()),
-            RequestPath::OpenApi(None) => ("", "openapi/v3".to_owned()),
-            RequestPath::OpenApi(Some(_)) => ("", "openapi/v3/".to_owned()),
+            RequestPath::OpenApi(OpenApiDocument::Swagger) => ("", "openapi/v2".to_owned()),
+            RequestPath::OpenApi(OpenApiDocument::Index) => ("", "openapi/v3".to_owned()),
+            RequestPath::OpenApi(OpenApiDocument::Document(_)) => ("", "openapi/v3/".to_owned()),
             RequestPath::Health {
                 endpoint,
                 check: None,

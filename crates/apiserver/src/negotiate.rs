@@ -148,6 +148,21 @@ impl<'a> AcceptHeader<'a> {
         self.choose(EndpointForms::Discovery)
     }
 
+    /// Returns whether an OpenAPI document is encoded as protobuf, which has these names below `application`; none if
+    /// neither protobuf nor JSON is accepted. Like upstream, a quality of zero counts.
+    pub(crate) fn openapi(&self, protobuf: &[&str]) -> Option<bool> {
+        if self.text.is_empty() {
+            return Some(false);
+        }
+        self.clauses
+            .iter()
+            .find_map(|clause| match (clause.main, clause.sub) {
+                ("*", "*") | ("application", "*" | "json") => Some(false),
+                ("application", sub) if protobuf.contains(&sub) => Some(true),
+                _ => None,
+            })
+    }
+
     /// Returns the format of an error.
     pub(crate) fn status(&self) -> ResponseFormat {
         let format = self.choose(EndpointForms::Plain);

@@ -1,114 +1,88 @@
-//! OpenAPI v3: an index, and one document per group and version.
+//! OpenAPI: version 3 with an index and one document per group and version, and version 2 as one document.
 //!
-//! The documents contain what kubectl needs before it writes: operations with their kind, and the `fieldValidation` and
-//! `dryRun` parameters of writes.
-//! DEVIATION(openapi): they contain no schemas, so `kubectl explain` shows nothing, and there is no version 2.
-//! Strategic merge patch is accepted but not advertised: a client that finds it here computes patches from schemas.
-//! Addresses, redirects and headers are those of upstream's `handler3` (1.36).
+//! Documents are rendered from tables when they are requested, as JSON or as protobuf; only the hashes of built-in groups
+//! are kept. Addresses, redirects and headers are those of upstream's `handler` and `handler3` (1.36).
+
+mod gnostic;
+mod paths;
+mod schemas;
+mod swagger;
+
+use std::collections::BTreeMap;
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 use http::{HeaderValue, Response, StatusCode, header};
 use serde_json::{Map, Value, json};
 
 use crate::discovery::path_of;
 use crate::etag::{self, ETag};
-use crate::kinds::{KindTable, ServedKind};
-use crate::negotiate::ResponseFormat;
-use crate::request::RequestQuery;
+use crate::kinds::KindTable;
+use crate::negotiate::AcceptHeader;
+use crate::request::{OpenApiDocument, RequestQuery};
 use crate::respond::{self, ResponseBody};
+use paths::PathWriter;
 
-/// One operation on a path: its verb in discovery, its method, its query parameters with their types, and the content types
-/// of its body, which are empty if there is no body.
-struct PathOperation(
-    &'static str,
-    &'static str,
-    &'static [(&'static str, &'static str)],
-    &'static [&'static str],
-);
-
-const OBJECT: &[&str] = &["application/json", "application/yaml"];
-const PATCH: &[&str] = &[
-    "application/json-patch+json",
-    "application/merge-patch+json",
+/// The version of Kubernetes, as documents state it.
+const VERSION: &str = "1.36";
+const JSON: &str = "application/json";
+/// The media types of protobuf: what clients send, and what is answered.
+const PROTOBUF_V2: [&str; 2] = [
+    "com.github.proto-openapi.spec.v2@v1.0+protobuf",
+    "com.github.proto-openapi.spec.v2.v1.0+protobuf",
 ];
-
-const LIST_OPTIONS: &[(&str, &str)] = &[
-    ("allowWatchBookmarks", "boolean"),
-    ("continue", "string"),
-    ("fieldSelector", "string"),
-    ("labelSelector", "string"),
-    ("limit", "integer"),
-    ("resourceVersion", "string"),
-    ("resourceVersionMatch", "string"),
-    ("sendInitialEvents", "boolean"),
-    ("timeoutSeconds", "integer"),
-    ("watch", "boolean"),
+const PROTOBUF_V3: [&str; 2] = [
+    "com.github.proto-openapi.spec.v3@v1.0+protobuf",
+    "com.github.proto-openapi.spec.v3.v1.0+protobuf",
 ];
-const WRITE_OPTIONS: &[(&str, &str)] = &[
-    ("dryRun", "string"),
-    ("fieldManager", "string"),
-    ("fieldValidation", "string"),
-];
-const DELETE_OPTIONS: &[(&str, &str)] = &[
-    ("dryRun", "string"),
-    ("gracePeriodSeconds", "integer"),
-    ("orphanDependents", "boolean"),
-    ("propagationPolicy", "string"),
-];
-const DELETE_COLLECTION_OPTIONS: &[(&str, &str)] = &[
-    ("dryRun", "string"),
-    ("fieldSelector", "string"),
-    ("gracePeriodSeconds", "integer"),
-    ("labelSelector", "string"),
-    ("orphanDependents", "boolean"),
-    ("propagationPolicy", "string"),
-];
+const ANSWER_V2: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+const ANSWER_V3: &str = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
 
-const LIST: PathOperation = PathOperation("list", "get", LIST_OPTIONS, &[]);
-const CREATE: PathOperation = PathOperation("create", "post", WRITE_OPTIONS, OBJECT);
-const DELETE_COLLECTION: PathOperation = PathOperation(
-    "deletecollection",
-    "delete",
-    DELETE_COLLECTION_OPTIONS,
-    OBJECT,
-);
-const GET: PathOperation = PathOperation("get", "get", &[], &[]);
-const UPDATE: PathOperation = PathOperation("update", "put", WRITE_OPTIONS, OBJECT);
-const PATCH_OBJECT: PathOperation = PathOperation("patch", "patch", WRITE_OPTIONS, PATCH);
-const DELETE: PathOperation = PathOperation("delete", "delete", DELETE_OPTIONS, OBJECT);
-
-/// Operations on a collection, an object and a subresource. The kind's verbs decide which of them exist.
-const AT_COLLECTION: [PathOperation; 3] = [LIST, CREATE, DELETE_COLLECTION];
-const AT_OBJECT: [PathOperation; 4] = [GET, UPDATE, PATCH_OBJECT, DELETE];
-const AT_PART: [PathOperation; 5] = [GET, CREATE, UPDATE, PATCH_OBJECT, DELETE];
-
-/// Serves `/openapi/v3` and the documents of its index.
+/// Serves `/openapi/v2`, `/openapi/v3` and the documents of its index.
 pub(crate) fn serve(
     kinds: &KindTable,
-    document: Option<&str>,
+    document: &OpenApiDocument,
     query: &RequestQuery,
+    accept: &AcceptHeader<'_>,
     etag: Option<&str>,
 ) -> Response<ResponseBody> {
-    let Some(path) = document else {
-        return index(kinds);
-    };
+    match document {
+        OpenApiDocument::Swagger => serve_swagger(kinds, accept, etag),
+        OpenApiDocument::Index if etag == Some("*") => etag::empty(StatusCode::NOT_MODIFIED),
+        OpenApiDocument::Index => index(kinds),
+        OpenApiDocument::Document(path) => serve_document(kinds, path, query, accept, etag),
+    }
+}
+
+fn serve_document(
+    kinds: &KindTable,
+    path: &str,
+    query: &RequestQuery,
+    accept: &AcceptHeader<'_>,
+    etag: Option<&str>,
+) -> Response<ResponseBody> {
     let Some(document) = document_at(kinds, path) else {
         return etag::empty(StatusCode::NOT_FOUND);
+    };
+    let Some(protobuf) = accept.openapi(&PROTOBUF_V3) else {
+        return vary(etag::empty(StatusCode::NOT_ACCEPTABLE), "Accept");
     };
     let tag = tag_of(&document);
     let hash = query.get("hash").filter(|hash| !hash.is_empty());
     let mut response = if hash.is_some_and(|hash| hash != tag.hash()) {
         let mut response = etag::empty(StatusCode::MOVED_PERMANENTLY);
-        let json = HeaderValue::from_static("application/json");
+        let json = HeaderValue::from_static(JSON);
         response.headers_mut().insert(header::CONTENT_TYPE, json);
         if let Ok(location) = HeaderValue::from_str(&address(path, &tag)) {
             response.headers_mut().insert(header::LOCATION, location);
         }
         response
     } else {
-        let mut response = if tag.matches(etag) {
+        let mut response = if tag.matches_any(etag) {
             etag::empty(StatusCode::NOT_MODIFIED)
+        } else if protobuf {
+            respond::bytes(ANSWER_V3, gnostic::encode_v3(&document))
         } else {
-            respond::value(200, &document, ResponseFormat::JSON)
+            respond::document(JSON, &document)
         };
         if hash.is_some() {
             let forever = HeaderValue::from_static("public, immutable");
@@ -122,13 +96,38 @@ pub(crate) fn serve(
     response
 }
 
+fn serve_swagger(
+    kinds: &KindTable,
+    accept: &AcceptHeader<'_>,
+    etag: Option<&str>,
+) -> Response<ResponseBody> {
+    let Some(protobuf) = accept.openapi(&PROTOBUF_V2) else {
+        return vary(etag::empty(StatusCode::NOT_ACCEPTABLE), "Accept-Encoding");
+    };
+    let document = swagger_of(kinds);
+    let tag = tag_of(&document);
+    let mut response = if tag.matches_any(etag) {
+        etag::empty(StatusCode::NOT_MODIFIED)
+    } else if protobuf {
+        respond::bytes(ANSWER_V2, gnostic::encode_v2(&document))
+    } else {
+        respond::document(JSON, &document)
+    };
+    tag.stamp(&mut response);
+    vary(response, "Accept-Encoding")
+}
+
+fn vary(mut response: Response<ResponseBody>, by: &'static str) -> Response<ResponseBody> {
+    let by = HeaderValue::from_static(by);
+    response.headers_mut().insert(header::VARY, by);
+    response
+}
+
 /// The index. Like upstream, its content type is plain text although it is JSON.
 fn index(kinds: &KindTable) -> Response<ResponseBody> {
     let mut paths = Map::new();
-    for group in kinds.groups() {
-        for version in &group.versions {
-            let path = path_of(&group.name, version);
-            let tag = tag_of(&document_of(kinds, &group.name, version));
+    for path in all_paths(kinds) {
+        if let Some(tag) = tag_at(kinds, &path) {
             let entry = json!({"serverRelativeURL": address(&path, &tag)});
             paths.insert(path, entry);
         }
@@ -146,120 +145,123 @@ fn tag_of(document: &Value) -> ETag {
     ETag::of(document.to_string().as_bytes())
 }
 
+/// The hash of a document. Those of built-in groups do not change, and are computed once.
+fn tag_at(kinds: &KindTable, path: &str) -> Option<ETag> {
+    static BUILT_IN: LazyLock<Mutex<BTreeMap<String, ETag>>> = LazyLock::new(Mutex::default);
+    let group = path
+        .strip_prefix("apis/")
+        .map(|path| path.split('/').next());
+    let group = group.flatten().unwrap_or_default();
+    if !kinds.is_builtin_group(group) {
+        return document_at(kinds, path).map(|document| tag_of(&document));
+    }
+    let known = BUILT_IN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(tag) = known.get(path) {
+        return Some(tag.clone());
+    }
+    drop(known);
+    let tag = tag_of(&document_at(kinds, path)?);
+    let mut known = BUILT_IN.lock().unwrap_or_else(PoisonError::into_inner);
+    known.insert(path.to_owned(), tag.clone());
+    Some(tag)
+}
+
+/// The paths of all documents: of groups and versions, of built-in groups, and of the rest of discovery.
+fn all_paths(kinds: &KindTable) -> Vec<String> {
+    let others = paths::OTHERS.iter().map(|(path, ..)| (*path).to_owned());
+    let mut all: Vec<String> = others.collect();
+    for group in kinds.groups() {
+        if !group.name.is_empty() && kinds.is_builtin_group(&group.name) {
+            all.push(format!("apis/{}", group.name));
+        }
+        let versions = group.versions.iter();
+        all.extend(versions.map(|version| path_of(&group.name, version)));
+    }
+    all
+}
+
 /// The document for a path of the index.
 fn document_at(kinds: &KindTable, path: &str) -> Option<Value> {
-    let (group, version) = kinds.groups().iter().find_map(|group| {
-        let mut versions = group.versions.iter();
-        let version = versions.find(|version| path_of(&group.name, version) == path)?;
-        Some((&group.name, version))
-    })?;
-    Some(document_of(kinds, group, version))
+    let (paths, types) = if let Some(other) = paths::other(path) {
+        other
+    } else if let Some(group) = group_of(kinds, path) {
+        paths::group(group)
+    } else {
+        let (group, version) = kinds.groups().iter().find_map(|group| {
+            let mut versions = group.versions.iter();
+            let version = versions.find(|version| path_of(&group.name, version) == path)?;
+            Some((group.name.as_str(), version.as_str()))
+        })?;
+        return Some(document_of(kinds, group, version));
+    };
+    let mut components = Map::new();
+    if !types.is_empty() {
+        let schemas = schemas::components(types, ("", "v1"));
+        components.insert("schemas".into(), schemas.into());
+    }
+    Some(with_security(json!({
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes", "version": VERSION},
+        "paths": paths,
+        "components": components,
+    })))
+}
+
+/// The built-in group that a path is about.
+fn group_of<'a>(kinds: &KindTable, path: &'a str) -> Option<&'a str> {
+    let group = path.strip_prefix("apis/")?;
+    let is_group = !group.is_empty() && !group.contains('/') && kinds.is_builtin_group(group);
+    is_group.then_some(group)
 }
 
 fn document_of(kinds: &KindTable, group: &str, version: &str) -> Value {
-    let mut paths = Map::new();
-    let base = format!("/{}", path_of(group, version));
+    let builtin = kinds.is_builtin_group(group);
+    let mut writer = PathWriter::new(group, version);
+    if builtin {
+        writer.add_root();
+    }
+    let mut custom = Map::new();
     for kind in kinds.of(group, version) {
-        add_paths(&mut paths, &base, kind);
-    }
-    json!({
-        "openapi": "3.0.0",
-        "info": {"title": "Caretaker", "version": version},
-        "paths": paths,
-        "components": {"schemas": {}},
-    })
-}
-
-/// Adds the paths of a kind. Like upstream, the list over all namespaces has a separate path.
-fn add_paths(paths: &mut Map<String, Value>, base: &str, kind: &ServedKind) {
-    let plural = &kind.plural;
-    let own = (
-        kind.group.as_str(),
-        kind.version.as_str(),
-        kind.kind.as_str(),
-    );
-    let (collection, scope): (_, &[&str]) = if kind.namespaced {
-        let all = format!("{base}/{plural}");
-        add_path(paths, all, &[LIST], &kind.verbs, own, &[]);
-        let collection = format!("{base}/namespaces/{{namespace}}/{plural}");
-        (collection, &["name", "namespace"])
-    } else {
-        (format!("{base}/{plural}"), &["name"])
-    };
-    let object = format!("{collection}/{{name}}");
-    for part in &kind.subresources {
-        let of = match part.version.as_str() {
-            "" => (
-                kind.group.as_str(),
-                kind.version.as_str(),
-                part.kind.as_str(),
-            ),
-            version => (part.group.as_str(), version, part.kind.as_str()),
-        };
-        let path = format!("{object}/{}", part.name);
-        add_path(paths, path, &AT_PART, &part.verbs, of, scope);
-    }
-    add_path(paths, object, &AT_OBJECT, &kind.verbs, own, scope);
-    add_path(
-        paths,
-        collection,
-        &AT_COLLECTION,
-        &kind.verbs,
-        own,
-        &scope[1..],
-    );
-}
-
-fn add_path(
-    paths: &mut Map<String, Value>,
-    path: String,
-    operations: &[PathOperation],
-    verbs: &[String],
-    (group, version, kind): (&str, &str, &str),
-    in_path: &[&str],
-) {
-    let mut item = Map::new();
-    let is_served = |operation: &&PathOperation| verbs.iter().any(|verb| verb == operation.0);
-    for operation in operations.iter().filter(is_served) {
-        let mut entry = operation.to_value();
-        entry["x-kubernetes-group-version-kind"] =
-            json!({"group": group, "version": version, "kind": kind});
-        item.insert(operation.1.into(), entry);
-    }
-    if item.is_empty() {
-        return;
-    }
-    if !in_path.is_empty() {
-        let parameters = in_path.iter().map(|name| parameter("path", name, "string"));
-        item.insert("parameters".into(), parameters.collect());
-    }
-    paths.insert(path, item.into());
-}
-
-fn parameter(place: &str, name: &str, of_type: &str) -> Value {
-    json!({"name": name, "in": place, "required": place == "path", "schema": {"type": of_type}})
-}
-
-// === impl PathOperation ===
-
-impl PathOperation {
-    fn to_value(&self) -> Value {
-        let Self(_, _, parameters, body) = self;
-        let parameters: Value = parameters
-            .iter()
-            .map(|(name, of_type)| parameter("query", name, of_type))
-            .collect();
-        let mut entry = json!({
-            "parameters": parameters,
-            "responses": {"200": {"description": "OK"}},
-        });
-        if !body.is_empty() {
-            let types = body.iter().map(|name| ((*name).to_owned(), json!({})));
-            let content: Map<String, Value> = types.collect();
-            entry["requestBody"] = json!({ "content": content });
+        writer.add(kind);
+        if let Some(definition) = &kind.custom {
+            let of_list = [schemas::LIST_META, schemas::OBJECT_META];
+            writer.types.extend(of_list.map(str::to_owned));
+            custom.extend(schemas::custom(kind, definition.schema.source()));
         }
-        entry
     }
+    let mut components = schemas::components(writer.types, (group, version));
+    components.extend(custom);
+    let (title, stated) = match builtin {
+        true => ("Kubernetes", VERSION),
+        false => ("Kubernetes CRD Swagger", "v0.1.0"),
+    };
+    let document = json!({
+        "openapi": "3.0.0",
+        "info": {"title": title, "version": stated},
+        "paths": writer.paths,
+        "components": {"schemas": components},
+    });
+    match builtin {
+        true => with_security(document),
+        false => document,
+    }
+}
+
+fn with_security(mut document: Value) -> Value {
+    document["components"]["securitySchemes"] =
+        json!({"BearerToken": {"type": "apiKey", "name": "authorization", "in": "header"}});
+    document
+}
+
+/// All documents as one of version 2.
+fn swagger_of(kinds: &KindTable) -> Value {
+    let mut merged = swagger::empty(VERSION);
+    for path in all_paths(kinds) {
+        if let Some(document) = document_at(kinds, &path) {
+            swagger::merge(&mut merged, document);
+        }
+    }
+    merged
 }
 
 #[cfg(test)]
@@ -268,11 +270,26 @@ mod tests {
     use crate::etag::body_of;
 
     fn mk_answer(document: Option<&str>, query: &str) -> Response<ResponseBody> {
+        mk_tagged(document, query, None)
+    }
+
+    fn mk_tagged(
+        document: Option<&str>,
+        query: &str,
+        etag: Option<&str>,
+    ) -> Response<ResponseBody> {
+        let document = match document {
+            Some(path) => OpenApiDocument::Document(path.to_owned()),
+            None => OpenApiDocument::Index,
+        };
+        let kinds = KindTable::builtin();
+        let accept = AcceptHeader::parse("", false);
         serve(
-            &KindTable::builtin(),
-            document,
+            &kinds,
+            &document,
             &RequestQuery::parse(query),
-            None,
+            &accept,
+            etag,
         )
     }
 
@@ -319,12 +336,7 @@ mod tests {
     fn matching_etag_returns_not_modified() {
         let first = mk_answer(Some("api/v1"), "");
         let tag = first.headers()[header::ETAG].to_str().unwrap();
-        let again = serve(
-            &KindTable::builtin(),
-            Some("api/v1"),
-            &RequestQuery::default(),
-            Some(tag),
-        );
+        let again = mk_tagged(Some("api/v1"), "", Some(tag));
         assert_eq!(again.status(), StatusCode::NOT_MODIFIED);
         assert!(body_of(again).is_empty());
     }
@@ -341,11 +353,18 @@ mod tests {
                         let Some(operation) = item.get(method) else {
                             continue;
                         };
+                        if operation["x-kubernetes-action"] == "connect" {
+                            continue;
+                        }
                         patches += usize::from(method == "patch");
                         assert!(operation["x-kubernetes-group-version-kind"]["kind"].is_string());
-                        let parameters = operation["parameters"].as_array().unwrap();
                         for name in ["fieldValidation", "dryRun"] {
-                            let named = parameters.iter().any(|entry| entry["name"] == name);
+                            let named = [operation, item].iter().any(|place| {
+                                let list = place["parameters"].as_array();
+                                list.into_iter()
+                                    .flatten()
+                                    .any(|entry| entry["name"] == name)
+                            });
                             assert!(named, "{path} {method} {name}");
                         }
                     }
@@ -367,7 +386,7 @@ mod tests {
                 .collect()
         };
         let cases: [(&str, &[&str]); 7] = [
-            ("/api/v1/configmaps", &["get"]),
+            ("/api/v1/configmaps", &["get", "parameters"]),
             (
                 "/api/v1/namespaces/{namespace}/configmaps",
                 &["delete", "get", "parameters", "post"],
@@ -377,7 +396,7 @@ mod tests {
                 &["delete", "get", "parameters", "patch", "put"],
             ),
             ("/api/v1/namespaces/{name}/finalize", &["parameters", "put"]),
-            ("/api/v1/nodes", &["delete", "get", "post"]),
+            ("/api/v1/watch/nodes/{name}", &["get", "parameters"]),
             (
                 "/api/v1/namespaces/{namespace}/pods/{name}/eviction",
                 &["parameters", "post"],
@@ -393,11 +412,35 @@ mod tests {
             eviction["x-kubernetes-group-version-kind"]["group"],
             "policy"
         );
-        let patch = &core["paths"]["/api/v1/nodes/{name}"]["patch"]["requestBody"]["content"];
-        assert!(
-            patch
-                .get("application/strategic-merge-patch+json")
-                .is_none()
+        assert_eq!(eviction["operationId"], "createCoreV1NamespacedPodEviction");
+    }
+
+    #[test]
+    fn every_reference_of_a_document_is_defined() {
+        let kinds = KindTable::builtin();
+        let documents = all_paths(&kinds).into_iter().map(|path| {
+            let document = document_at(&kinds, &path).unwrap();
+            (
+                path,
+                "#/components/schemas/",
+                document["components"]["schemas"].clone(),
+                document,
+            )
+        });
+        let swagger = swagger_of(&kinds);
+        let swagger = (
+            String::new(),
+            "#/definitions/",
+            swagger["definitions"].clone(),
+            swagger,
         );
+        for (path, prefix, defined, document) in documents.chain([swagger]) {
+            let text = document.to_string();
+            for target in text.split("\"$ref\":\"").skip(1) {
+                let target = target.split('"').next().unwrap();
+                let name = target.strip_prefix(prefix).unwrap();
+                assert!(defined.get(name).is_some(), "{path}: {name}");
+            }
+        }
     }
 }

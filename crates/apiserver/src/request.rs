@@ -39,13 +39,24 @@ pub(crate) enum RequestPath {
     /// What clients need to verify the tokens of ServiceAccounts.
     OpenId(OpenIdDocument),
     /// `/openapi/v3` and the documents of its index.
-    OpenApi(Option<String>),
+    OpenApi(OpenApiDocument),
     /// A collection or an object.
     Resource(ResourcePath),
     Unknown,
 }
 
 /// The documents about the issuer of tokens.
+/// The OpenAPI documents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum OpenApiDocument {
+    /// Version 2.
+    Swagger,
+    /// The index of version 3.
+    Index,
+    /// A document of that index.
+    Document(String),
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OpenIdDocument {
     /// Issuer and address of the keys, at `/.well-known/openid-configuration`.
@@ -95,8 +106,11 @@ impl RequestPath {
                 RequestPath::OpenId(OpenIdDocument::Configuration)
             }
             ["openid", "v1", "jwks"] => RequestPath::OpenId(OpenIdDocument::Keys),
-            ["openapi", "v3"] => RequestPath::OpenApi(None),
-            ["openapi", "v3", rest @ ..] => RequestPath::OpenApi(Some(rest.join("/"))),
+            ["openapi", "v2"] => RequestPath::OpenApi(OpenApiDocument::Swagger),
+            ["openapi", "v3"] => RequestPath::OpenApi(OpenApiDocument::Index),
+            ["openapi", "v3", rest @ ..] => {
+                RequestPath::OpenApi(OpenApiDocument::Document(rest.join("/")))
+            }
             ["api"] => RequestPath::Core,
             ["api", version] => RequestPath::resources("", version),
             ["api", version, rest @ ..] => RequestPath::resource("", version, rest),
@@ -261,7 +275,7 @@ mod tests {
         );
         assert_eq!(
             RequestPath::parse("/openapi/v3/apis/batch/v1"),
-            RequestPath::OpenApi(Some("apis/batch/v1".into()))
+            RequestPath::OpenApi(OpenApiDocument::Document("apis/batch/v1".into()))
         );
         for nowhere in ["/nope", "//api/v1", "/healthz/a/b", "/version/x"] {
             assert_eq!(

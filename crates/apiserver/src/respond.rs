@@ -284,6 +284,11 @@ pub(crate) fn document(media_type: &'static str, content: &Value) -> Response<Re
     build(200, media_type, ResponseBody::whole(content.to_string()))
 }
 
+/// Makes a response of bytes.
+pub(crate) fn bytes(media_type: &'static str, content: Vec<u8>) -> Response<ResponseBody> {
+    build(200, media_type, ResponseBody::whole(content))
+}
+
 /// Makes the response of the metrics.
 pub(crate) fn metrics(text: &str) -> Response<ResponseBody> {
     let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";

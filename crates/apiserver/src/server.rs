@@ -321,9 +321,7 @@ impl ApiServer {
                 Err(status) => respond::status(&status, accept.status()),
             },
             RequestPath::Metrics => respond::metrics(&self.state.metrics.render()),
-            RequestPath::OpenApi(document) => {
-                openapi::serve(&kinds, document.as_deref(), query, etag)
-            }
+            RequestPath::OpenApi(document) => openapi::serve(&kinds, document, query, accept, etag),
             RequestPath::Root => discovery::root(&kinds),
             RequestPath::Core
             | RequestPath::Groups

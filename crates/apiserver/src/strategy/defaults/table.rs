@@ -105,6 +105,8 @@ impl DefaultCondition {
 mod tests {
     use caretaker_machinery::types::{FieldArity, ValueType};
 
+    use crate::schemas::{self, ValueShape};
+
     use super::*;
 
     #[test]
@@ -125,25 +127,29 @@ mod tests {
     }
 
     #[test]
-    fn merge_keys_name_fields_of_the_types() {
-        let fields = include_str!("../../../data/fields.txt");
-        for line in fields.lines().filter(|line| line.starts_with("field\t")) {
-            let columns: Vec<&str> = line.split('\t').collect();
-            let Some(owner) = types().named(columns[1]) else {
+    fn schemas_name_fields_of_the_types() {
+        for (name, row) in schemas::table().iter() {
+            let Some(owner) = types().named(name) else {
                 continue;
             };
-            let Some(field) = types().get(owner).members.get(columns[2]) else {
-                panic!("{line}");
-            };
-            let shape = match columns[3] {
-                "list" => FieldArity::List,
-                "map" => FieldArity::Map,
-                _ => FieldArity::One,
-            };
-            assert_eq!(field.shape, shape, "{line}");
-            if columns[4] != "-" {
-                let of = types().named(columns[4]).map(ValueType::Struct);
-                assert_eq!(Some(field.of), of, "{line}");
+            // Only fields with words merge.
+            for schema in row.fields().filter(|field| field.words().count() > 0) {
+                let known = types().get(owner).members.get(schema.name);
+                let Some(field) = known.filter(|field| field.shape != FieldArity::Map) else {
+                    continue;
+                };
+                let (shape, inner) = schema.value.shape();
+                let is_list = shape == ValueShape::List && inner.shape().0 == ValueShape::One;
+                assert_eq!(
+                    field.shape == FieldArity::List,
+                    is_list,
+                    "{name}.{}",
+                    schema.name
+                );
+                let of = schema.value.reference().and_then(|of| types().named(of));
+                if let (Some(of), ValueType::Struct(known)) = (of, field.of) {
+                    assert_eq!(known, of, "{name}.{}", schema.name);
+                }
             }
         }
     }
