@@ -45,11 +45,10 @@ pub(crate) enum RequestPath {
     Unknown,
 }
 
-/// The documents about the issuer of tokens.
 /// The OpenAPI documents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum OpenApiDocument {
-    /// Version 2.
+    /// The only document of version 2.
     Swagger,
     /// The index of version 3.
     Index,
@@ -57,6 +56,7 @@ pub(crate) enum OpenApiDocument {
     Document(String),
 }
 
+/// The documents about the issuer of tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OpenIdDocument {
     /// Issuer and address of the keys, at `/.well-known/openid-configuration`.

@@ -8,6 +8,7 @@ mod builtin;
 mod cells;
 mod columns;
 mod events;
+mod extensions;
 mod nodes;
 mod path;
 mod pods;

@@ -186,7 +186,7 @@ mod tests {
             assert!(!fields.is_empty(), "{name}");
             for field in fields {
                 let (numbers, of) = split(field);
-                numbers.split('.').for_each(|part| drop(number(part)));
+                assert!(numbers.split('.').all(|part| number(part) > 0));
                 let of = of.trim_start_matches(['[', ']', '{', '}']);
                 let known = scalars.contains(&of) || messages().contains_key(of);
                 assert!(known, "{name}: {field}");

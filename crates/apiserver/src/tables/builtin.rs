@@ -3,18 +3,18 @@
 //! Names, types, priorities and cells are those of kube-apiserver 1.36.3; the suite `api` of `testbed` compares them (theme
 //! `columns`). Cells that need more than one field are functions, in one file per group of kinds.
 //!
-//! DEVIATION(few-columns): kinds that are not listed show only name and age.
+//! Kinds that are not listed show name and age.
 
 use serde_json::Value;
 
 use super::cells::NONE;
 use super::columns::CellSource::{Age, At, CreatedAt, Name, NameOf, Number, Of, Text};
 use super::columns::{CellSource, TableColumn};
-use super::{events, nodes, pods, policies, services, volumes, workloads};
+use super::{events, extensions, nodes, pods, policies, services, volumes, workloads};
 use crate::kinds::ServedKind;
 
 const UNKNOWN: &str = "<unknown>";
-const UNSET: &str = "<unset>";
+pub(super) const UNSET: &str = "<unset>";
 
 /// The columns of a built-in kind.
 pub(super) fn columns(kind: &ServedKind) -> &'static [TableColumn] {
@@ -32,7 +32,68 @@ pub(super) fn conditions(kind: &ServedKind, tree: &Value) -> Option<Value> {
 }
 
 /// Group, plural and columns of the kinds that show more than name and age.
-const KINDS: [(&str, &str, &[TableColumn]); 41] = [
+const KINDS: [(&str, &str, &[TableColumn]); 58] = [
+    ("", "componentstatuses", extensions::COMPONENT_STATUSES),
+    ("", "podtemplates", extensions::POD_TEMPLATES),
+    ("apps", "controllerrevisions", extensions::REVISIONS),
+    ("networking.k8s.io", "ipaddresses", extensions::IP_ADDRESSES),
+    (
+        "networking.k8s.io",
+        "servicecidrs",
+        extensions::SERVICE_CIDRS,
+    ),
+    ("storage.k8s.io", "csidrivers", extensions::CSI_DRIVERS),
+    ("storage.k8s.io", "csinodes", extensions::CSI_NODES),
+    (
+        "storage.k8s.io",
+        "volumeattachments",
+        extensions::VOLUME_ATTACHMENTS,
+    ),
+    (
+        "storage.k8s.io",
+        "volumeattributesclasses",
+        extensions::ATTRIBUTES_CLASSES,
+    ),
+    (
+        "admissionregistration.k8s.io",
+        "mutatingadmissionpolicies",
+        extensions::MUTATING_POLICIES,
+    ),
+    (
+        "admissionregistration.k8s.io",
+        "mutatingadmissionpolicybindings",
+        extensions::POLICY_BINDINGS,
+    ),
+    (
+        "admissionregistration.k8s.io",
+        "validatingadmissionpolicies",
+        extensions::VALIDATING_POLICIES,
+    ),
+    (
+        "admissionregistration.k8s.io",
+        "validatingadmissionpolicybindings",
+        extensions::POLICY_BINDINGS,
+    ),
+    (
+        "resource.k8s.io",
+        "resourceclaims",
+        extensions::RESOURCE_CLAIMS,
+    ),
+    (
+        "resource.k8s.io",
+        "resourceslices",
+        extensions::RESOURCE_SLICES,
+    ),
+    (
+        "flowcontrol.apiserver.k8s.io",
+        "flowschemas",
+        extensions::FLOW_SCHEMAS,
+    ),
+    (
+        "flowcontrol.apiserver.k8s.io",
+        "prioritylevelconfigurations",
+        extensions::PRIORITY_LEVELS,
+    ),
     ("", "configmaps", CONFIG_MAPS),
     ("", "endpoints", ENDPOINTS),
     ("", "events", EVENTS),
@@ -96,8 +157,8 @@ const KINDS: [(&str, &str, &[TableColumn]); 41] = [
     ("storage.k8s.io", "storageclasses", STORAGE_CLASSES),
 ];
 
-const NAME: TableColumn = text("Name", Name);
-const AGE: TableColumn = text("Age", Age);
+pub(super) const NAME: TableColumn = text("Name", Name);
+pub(super) const AGE: TableColumn = text("Age", Age);
 const NAME_AND_AGE: &[TableColumn] = &[NAME, AGE];
 /// Columns of kinds that upstream has no printer for.
 const NAME_AND_CREATION: &[TableColumn] =
@@ -434,15 +495,15 @@ const WEBHOOKS: &[TableColumn] = &[
     AGE,
 ];
 
-const fn text(name: &'static str, cell: CellSource) -> TableColumn {
+pub(super) const fn text(name: &'static str, cell: CellSource) -> TableColumn {
     TableColumn::new(name, "string", cell)
 }
 
-const fn number(name: &'static str, cell: CellSource) -> TableColumn {
+pub(super) const fn number(name: &'static str, cell: CellSource) -> TableColumn {
     TableColumn::new(name, "integer", cell)
 }
 
-const fn flag(name: &'static str, cell: CellSource) -> TableColumn {
+pub(super) const fn flag(name: &'static str, cell: CellSource) -> TableColumn {
     TableColumn::new(name, "boolean", cell)
 }
 

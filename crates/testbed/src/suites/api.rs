@@ -18,7 +18,6 @@ mod identity;
 mod list;
 mod namespace;
 mod node_access;
-mod openapi;
 mod owners;
 mod parts;
 mod patch;
@@ -46,7 +45,6 @@ pub static SUITE: CaseSuite = CaseSuite {
     themes: &[
         theme("paths", paths::CASES),
         theme("discovery", discovery::CASES),
-        theme("openapi", openapi::CASES),
         theme("create", create::CASES),
         theme("update", update::CASES),
         theme("validation", validation::CASES),
