@@ -10,8 +10,8 @@ use xtask::bench::{
     REQUEST_BUDGET, TTL_WORKERS,
 };
 use xtask::conformance::{
-    ApiRequest, InteropRequest, KubectlRequest, RandomSchemas, RandomScripts, RestoreRequest,
-    SuiteRequest,
+    ApiRequest, E2eRequest, InteropRequest, KubectlRequest, RandomSchemas, RandomScripts,
+    RestoreRequest, SuiteRequest,
 };
 use xtask::faults::FaultsRequest;
 use xtask::probe::ProbeRequest;
@@ -148,6 +148,8 @@ pub(crate) enum Conformance {
     GcRandom(RandomScripts),
     /// Restores of etcd from a snapshot, with raised revisions and without, while `caretaker run` keeps running
     Restore(RestoreRequest),
+    /// Upstream's e2e specs on `caretaker up`, or on a real server with `caretaker run` in place of its controllers
+    E2e(E2eRequest),
     /// Clients that others wrote, with `caretaker up`: Go controllers, client-go, controller-runtime, helm, Python, kopf, JavaScript, Rust
     Interop(InteropRequest),
     /// Command lines of kubectl on `caretaker up` and on a real server with the same controllers: the same output

@@ -169,6 +169,10 @@ fn conformance(command: Conformance, out: &mut impl Write) -> Result<()> {
             let report = conformance::restore(&request)?;
             return print(&report, report.failed(), "cases failed", out);
         }
+        Conformance::E2e(request) => {
+            let report = conformance::e2e(&request)?;
+            return print(&report, report.failed(), "specs failed", out);
+        }
         Conformance::Interop(request) => {
             let report = conformance::interop(&request)?;
             return print(&report, report.failed(), "parts failed", out);

@@ -5,6 +5,7 @@
 //! request only, and always from the real server. The suites with controllers, whose cases state their own expectations,
 //! are in `suite`.
 
+mod e2e;
 mod interop;
 mod kubectl;
 mod protobuf;
@@ -28,6 +29,7 @@ use serde_json::Value;
 use crate::cargo::{Binary, Running, workspace};
 use crate::real::{Identity, Instance, Options};
 
+pub use e2e::{E2eReport, E2eRequest, E2eServer, e2e};
 pub use interop::{InteropPart, InteropReport, InteropRequest, interop};
 pub use kubectl::{KubectlReport, KubectlRequest, kubectl};
 pub use protobuf::{ProtobufReport, protobuf};

@@ -32,7 +32,7 @@ pub use certs::Identity;
 pub use instances::{InstanceCondition, InstanceStatus, OracleHome};
 pub use processes::ProcessId;
 pub(crate) use processes::{POLL, StartOutcome, log_contains, spawn_logged, wait_ready};
-pub(crate) use programs::{GoProgram, HELM, INTEROP, KUBECTL, file_key, manager_line};
+pub(crate) use programs::{E2E, GoProgram, HELM, INTEROP, KUBECTL, file_key, manager_line};
 pub use servers::{Options, Role};
 
 /// Attempts to start a program, each with other ports, when another process takes one first.

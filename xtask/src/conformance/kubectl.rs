@@ -23,7 +23,7 @@ use crate::cargo::workspace;
 use crate::real::KUBECTL;
 use lines::{LineRunner, UNPREPARED};
 use script::{AllowedCases, KubectlCase};
-pub(super) use servers::ComparedServer;
+pub(super) use servers::{ADMISSION, ComparedServer};
 
 /// Lines of a difference that are shown.
 const SHOWN_LINES: usize = 30;

@@ -41,6 +41,8 @@ const VERSION_PACKAGES: [&str; 2] = [
     "k8s.io/component-base/version",
     "k8s.io/client-go/pkg/version",
 ];
+/// The command of Go that compiles programs.
+pub(super) const BUILD: [&str; 1] = ["build"];
 /// Begins the name of a directory of an unfinished build.
 pub(super) const SCRATCH_PREFIX: &str = "building-";
 
@@ -141,7 +143,7 @@ fn build(home: &Path, place: &Path) -> Result<()> {
     let (out, temp) = (scratch.path().join("bin"), scratch.path().join("tmp"));
     create_private_dir(&out)?;
     create_private_dir(&temp)?;
-    compile(module_dir(), &PACKAGES, &out, &temp)?;
+    compile(&BUILD, module_dir(), &PACKAGES, &out, &temp)?;
     let etcd = out.join(ETCD_BUILT_AS);
     fs::rename(&etcd, out.join(Role::Etcd.program()))
         .with_context(|| format!("go built no {}", etcd.display()))?;
@@ -166,12 +168,18 @@ pub(super) fn clear_killed(home: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Compiles packages of the module in `module` into the directory `out`.
-pub(super) fn compile(module: &Path, packages: &[&str], out: &Path, temp: &Path) -> Result<()> {
+/// Compiles packages of the module in `module` into the directory `out`, by this command of Go.
+pub(super) fn compile(
+    verb: &[&str],
+    module: &Path,
+    packages: &[&str],
+    out: &Path,
+    temp: &Path,
+) -> Result<()> {
     let flags = ["-trimpath", "-mod=readonly", "-ldflags", &linker_flags()];
     let mut command = Command::new("go");
     command
-        .arg("build")
+        .args(verb)
         .args(flags)
         .arg(format!("-o={}/", out.display()))
         .args(packages)

@@ -1,4 +1,4 @@
-//! Go programs that suites run as clients: kubectl, helm, and programs of ours on client-go.
+//! Go programs that suites run as clients: kubectl, helm, upstream's e2e specs, and programs of ours on client-go.
 //!
 //! Each has a module of its own below `xtask/real`, so that a change of its versions does not rebuild the oracle. It is
 //! built once into the oracle's directory, under a name that differs when its module or its source does.
@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::build::{
-    self, SCRATCH_PREFIX, check_go, clear_killed, compile, fnv1a, linker_flags, lock, module_dir,
+    self, BUILD, SCRATCH_PREFIX, check_go, clear_killed, compile, fnv1a, linker_flags, lock,
+    module_dir,
 };
 use super::instances::{OracleHome, create_private_dir};
 use super::servers::Role;
@@ -17,6 +18,7 @@ use super::servers::Role;
 /// kubectl in the oracle's version.
 pub(crate) const KUBECTL: GoProgram = GoProgram {
     name: "kubectl",
+    file: "kubectl",
     package: "k8s.io/kubernetes/cmd/kubectl",
     sources: &[
         include_str!("../../real/kubectl/go.mod"),
@@ -26,6 +28,7 @@ pub(crate) const KUBECTL: GoProgram = GoProgram {
 
 pub(crate) const HELM: GoProgram = GoProgram {
     name: "helm",
+    file: "helm",
     package: "helm.sh/helm/v3/cmd/helm",
     sources: &[
         include_str!("../../real/helm/go.mod"),
@@ -36,6 +39,7 @@ pub(crate) const HELM: GoProgram = GoProgram {
 /// Our programs on client-go and controller-runtime.
 pub(crate) const INTEROP: GoProgram = GoProgram {
     name: "interop",
+    file: "interop",
     package: ".",
     sources: &[
         include_str!("../../real/interop/go.mod"),
@@ -46,11 +50,25 @@ pub(crate) const INTEROP: GoProgram = GoProgram {
     ],
 };
 
+/// Upstream's e2e specs, as a program of Go's tests.
+pub(crate) const E2E: GoProgram = GoProgram {
+    name: "e2e",
+    file: "e2e.test",
+    package: ".",
+    sources: &[
+        include_str!("../../real/e2e/go.mod"),
+        include_str!("../../real/e2e/go.sum"),
+        include_str!("../../real/e2e/main_test.go"),
+    ],
+};
+
 /// A program that a suite runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GoProgram {
-    /// The name of its module's directory, and of the file that Go builds.
+    /// The name of its module's directory.
     name: &'static str,
+    /// The name of the file that Go builds; it ends in `.test` for a program of tests.
+    file: &'static str,
     package: &'static str,
     /// Everything that decides what is built: module and source files.
     sources: &'static [&'static str],
@@ -63,7 +81,7 @@ impl GoProgram {
     pub(crate) fn ensure(&self) -> Result<PathBuf> {
         let home = OracleHome::from_env()?;
         let place = home.path().join(self.key());
-        let program = place.join(self.name);
+        let program = place.join(self.file);
         if program.is_file() {
             return Ok(program);
         }
@@ -81,7 +99,12 @@ impl GoProgram {
         let (out, temp) = (scratch.path().join("bin"), scratch.path().join("tmp"));
         create_private_dir(&out)?;
         create_private_dir(&temp)?;
-        compile(&module_dir().join(self.name), &[self.package], &out, &temp)?;
+        let verb: &[&str] = match self.file.ends_with(".test") {
+            true => &["test", "-c"],
+            false => &BUILD,
+        };
+        let module = module_dir().join(self.name);
+        compile(verb, &module, &[self.package], &out, &temp)?;
         fs::rename(&out, &place).with_context(|| format!("cannot make {}", place.display()))?;
         Ok(program)
     }
@@ -120,9 +143,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kubectl_has_the_version_of_the_oracle() {
-        let required = format!("require k8s.io/kubernetes {}\n", kubernetes_version());
-        assert!(KUBECTL.sources[0].contains(&required), "{required}");
+    fn kubectl_and_the_specs_have_the_version_of_the_oracle() {
+        let required = format!("k8s.io/kubernetes {}\n", kubernetes_version());
+        for program in [KUBECTL, E2E] {
+            assert!(program.sources[0].contains(&required), "{program:?}");
+        }
     }
 
     #[test]

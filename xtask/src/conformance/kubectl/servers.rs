@@ -24,7 +24,7 @@ root-ca-certificate-publisher-controller,serviceaccount-controller,statefulset-c
 ttl-after-finished-controller";
 
 /// A controller makes service accounts here, so Pods get them; nothing removes the taint of new Nodes.
-const ADMISSION: &str = "--disable-admission-plugins=TaintNodesByCondition";
+pub(crate) const ADMISSION: &str = "--disable-admission-plugins=TaintNodesByCondition";
 
 /// The name of cluster, user and context in every kubeconfig of a run.
 const CONTEXT: &str = "conformance";
