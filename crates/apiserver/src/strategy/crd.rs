@@ -263,7 +263,9 @@ fn update_kinds(server: &ServerState, kind: &ServedKind, key: &ObjectKey) {
             gone = resource.take();
             gone.into_iter().for_each(|resource| kinds.remove(resource));
         }
-        if let Some(object) = stored.filter(is_established) {
+        // A kind that was established stays, even if a user removes the condition: its objects must go with it.
+        let is_kind = |object: &ObjectTree| resource.is_some() || is_established(object);
+        if let Some(object) = stored.filter(is_kind) {
             let resource = resource.unwrap_or_else(|| {
                 let resource = kinds.allot();
                 server.store.open(resource);

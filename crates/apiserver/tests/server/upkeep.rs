@@ -186,6 +186,22 @@ async fn deleted_definition_removes_its_objects_and_ends_watches() {
     );
 }
 
+/// Upstream's conformance specs write such a status.
+#[tokio::test(start_paused = true)]
+async fn definition_whose_conditions_were_removed_can_be_deleted() {
+    let world = World::new(1);
+    world.must("POST", CRDS, mk_definition()).await;
+    let widgets = "/apis/example.com/v1/namespaces/default/widgets";
+    world.must("POST", widgets, mk_widget()).await;
+    let path = format!("{CRDS}/widgets.example.com");
+    let status = json!({"status": {"conditions": []}});
+    let patched = world.must("PATCH", &format!("{path}/status"), status).await;
+    assert_eq!(patched["status"]["conditions"], Value::Null);
+    world.must("DELETE", &path, Value::Null).await;
+    world.until_gone(&path).await;
+    assert_eq!(world.call("GET", widgets, Value::Null).await.0, 404);
+}
+
 #[tokio::test(start_paused = true)]
 async fn object_with_finalizer_holds_its_definition() {
     let world = World::new(1);
