@@ -13,6 +13,7 @@ mod decision_flags;
 mod hints;
 mod ignored;
 mod inspect;
+mod leader_flags;
 mod run;
 mod schedule;
 mod selection;

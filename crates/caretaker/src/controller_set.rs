@@ -24,6 +24,7 @@ use caretaker_controllers::runtime::events::EventSink;
 use caretaker_controllers::runtime::evidence::{Evidence, EvidenceTrail};
 use caretaker_controllers::runtime::feed_set::{FeedSet, FeedSetOptions};
 use caretaker_controllers::runtime::kind::KindState;
+use caretaker_controllers::runtime::lease::{LeaseElection, LeaseTask};
 use caretaker_controllers::runtime::manager::{ControllerManager, CurrentHandle, SharedParts};
 use caretaker_controllers::runtime::metrics::ControllerMetrics;
 use caretaker_controllers::runtime::record::Uid;
@@ -87,6 +88,8 @@ pub(crate) struct ControllerSetOptions<'a> {
     /// The looks at other controller managers, which hold back writes while one of them is active.
     pub(crate) peers: Option<&'a PeerWatch>,
     pub(crate) timing: TimeSource,
+    /// This replica in the election of a leader; `None` if it is the only one.
+    pub(crate) election: Option<LeaseElection>,
 }
 
 /// Holds the running controllers and the tasks beside them.
@@ -101,6 +104,7 @@ pub(crate) struct ControllerSet {
     background: Vec<JoinHandle<()>>,
     summary: Option<SummaryTask>,
     evidence: EvidenceTrail,
+    lease: Option<LeaseTask>,
 }
 
 /// Prints summary lines until it is stopped.
@@ -124,17 +128,14 @@ impl ControllerSet {
             mode,
             peers,
             timing,
+            election,
         } = options;
         let metrics = ControllerMetrics::new();
         caretaker_controllers::register_metrics(&metrics);
         clients.register_metrics(&metrics);
         let evidence = EvidenceTrail::new();
         let seed = rng.u64();
-        let options = FeedSetOptions {
-            metrics: metrics.clone(),
-            ..FeedSetOptions::default()
-        };
-        let feeds = FeedSet::start(clients.watches(), clock.clone(), rng, options);
+        let feeds = start_feeds(&clients, &clock, rng, &metrics);
         // The driver of a dry run drops Events: an Event is a write, too.
         let (events, recorder) = EventSink::new(clients.requests(), clock.clone(), metrics.clone());
         let mut background = vec![tokio::spawn(recorder.run())];
@@ -150,11 +151,13 @@ impl ControllerSet {
             metrics: metrics.clone(),
             limit,
         });
+        let lease = election.map(|election| start_election(election, &clients, &clock, &metrics));
         let (collector, controllers) = launch(&mut ControllerLauncher {
             manager: &mut manager,
             flags,
             mode,
             peers,
+            lease: lease.as_ref().map(LeaseTask::hold),
             timing,
             seed,
         });
@@ -178,6 +181,7 @@ impl ControllerSet {
             background,
             summary: None,
             evidence,
+            lease,
         };
         if !flags.quiet {
             set.print_summary();
@@ -245,6 +249,9 @@ impl ControllerSet {
     /// Stops the controllers after their requests under way, then prints the remaining summary lines.
     pub(crate) async fn stop(self) {
         self.manager.stop().await;
+        if let Some(lease) = self.lease {
+            lease.release().await;
+        }
         for task in self.background {
             task.abort();
         }
@@ -253,6 +260,29 @@ impl ControllerSet {
             let _ = tokio::time::timeout(SUMMARY_STOP_MAX, task).await;
         }
     }
+}
+
+fn start_feeds(
+    clients: &ClusterClients,
+    clock: &Clock,
+    rng: Rng,
+    metrics: &ControllerMetrics,
+) -> FeedSet {
+    let options = FeedSetOptions {
+        metrics: metrics.clone(),
+        ..FeedSetOptions::default()
+    };
+    FeedSet::start(clients.watches(), clock.clone(), rng, options)
+}
+
+fn start_election(
+    election: LeaseElection,
+    clients: &ClusterClients,
+    clock: &Clock,
+    metrics: &ControllerMetrics,
+) -> LeaseTask {
+    let (client, metrics) = (clients.lease(), metrics.clone());
+    LeaseTask::start(election, client, clock.clone(), metrics, notice)
 }
 
 /// Starts every enabled controller. The garbage collector's handle is also returned by itself.

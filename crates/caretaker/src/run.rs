@@ -41,6 +41,11 @@ async fn run_controllers(args: &RunFlags) -> Result<ExitCode> {
         seed: wiring::rng()?.u64(),
     };
     let clock = wiring::clock();
+    let election = args.leader.election(&host_name(), wiring::rng()?);
+    let election = match election {
+        Ok(election) => election.filter(|_| args.controllers.mode() == DriverMode::Act),
+        Err(why) => bail!("leader election: {why}; see --leader-elect-lease-duration"),
+    };
     let clients = match ClusterClients::find(&choice, &clock).await {
         Err(error @ ClientsError::NoKubeconfig { .. }) => {
             let running = instances::running(&kubeconfig::directory());
@@ -64,6 +69,7 @@ async fn run_controllers(args: &RunFlags) -> Result<ExitCode> {
         mode,
         peers: Some(&peers),
         timing: TimeSource::Server,
+        election,
     });
     let names = describe_controllers(&running, mode);
     controllers.announce_sync();
@@ -118,6 +124,12 @@ fn serve_admin(
         // A dropped sender stops the server, too.
         let _ = stopped.await;
     }));
+}
+
+/// The name of this machine or Pod, by which people recognise a replica.
+fn host_name() -> String {
+    let name = rustix::system::uname();
+    name.nodename().to_string_lossy().into_owned()
 }
 
 /// `a, b; dry run only`.

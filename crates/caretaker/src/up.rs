@@ -172,6 +172,7 @@ pub(crate) fn start_controllers(
         peers: None,
         // Server and controllers share one clock.
         timing: TimeSource::Own,
+        election: None,
     }))
 }
 

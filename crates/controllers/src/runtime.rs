@@ -15,6 +15,7 @@
 //! - `report_interval`: when lasting trouble is logged again.
 //! - [`clients`]: connections to a cluster.
 //! - [`events`]: writes Events.
+//! - [`lease`]: leader election, which decides which of several replicas writes.
 //! - [`metrics`]: the metrics page.
 //! - [`manager`]: starts controllers, and restarts them after a panic.
 
@@ -30,6 +31,7 @@ pub mod evidence;
 pub mod feed;
 pub mod feed_set;
 pub mod kind;
+pub mod lease;
 pub mod manager;
 pub mod metrics;
 pub mod queue;

@@ -226,7 +226,7 @@ fn args(
     kubeconfig: &Path,
 ) -> Vec<String> {
     let (first, qps_factor): (&[&str], f64) = match side {
-        BenchSide::Ours => (&["run", "--take-over"], 1.0),
+        BenchSide::Ours => (&["run", "--take-over", "--leader-elect=false"], 1.0),
         BenchSide::Peer => (&["--leader-elect=false"], subject.peer_qps_factor),
     };
     let mut args: Vec<String> = first.iter().map(ToString::to_string).collect();
@@ -283,7 +283,7 @@ mod tests {
                 workers,
             };
             let all = args(BenchSide::Ours, &GARBAGE_COLLECTOR, settings, kubeconfig);
-            assert_eq!(all[5..].join(" "), ours, "{settings:?}");
+            assert_eq!(all[6..].join(" "), ours, "{settings:?}");
             let all = args(BenchSide::Peer, &GARBAGE_COLLECTOR, settings, kubeconfig);
             assert_eq!(all[4..].join(" "), peer, "{settings:?}");
         }

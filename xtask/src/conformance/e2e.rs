@@ -236,7 +236,12 @@ impl E2eTarget {
         )?;
         let run = Running::start(
             Command::new(caretaker)
-                .args(["run", "--take-over", "--secure-port=0"])
+                .args([
+                    "run",
+                    "--take-over",
+                    "--leader-elect=false",
+                    "--secure-port=0",
+                ])
                 .arg(format!("--controllers={OUR_CONTROLLERS}"))
                 .arg("--terminated-pod-gc-threshold=100")
                 .arg("--kubeconfig")

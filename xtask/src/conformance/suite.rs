@@ -223,6 +223,8 @@ impl ConformanceSuite {
             format!("--kubeconfig={}", kubeconfig.display()),
             format!("--controllers={}", self.ours),
             "--take-over".to_owned(),
+            // Killed processes must not make the next one wait.
+            "--leader-elect=false".to_owned(),
             no_port,
         ];
         Ok(line.into_iter().chain(flags).collect())

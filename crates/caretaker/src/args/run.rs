@@ -1,4 +1,4 @@
-//! The flags of `caretaker run`: the cluster, other controller managers, request limits, and the admin server.
+//! The flags of `caretaker run`: the cluster, other controller managers, replicas, request limits, and the admin server.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::controller_flags::ControllerFlags;
+use super::leader_flags::LeaderFlags;
 use super::values::{InvalidValue, VerbosityFlags, limit, number, port, rate, switch};
 
 /// kube-controller-manager's default burst.
@@ -53,9 +54,8 @@ pub(crate) struct RunFlags {
     #[arg(long, value_name = "FILE")]
     pub(crate) admin_token_file: Option<PathBuf>,
 
-    /// Accepted for compatibility; leader election is not implemented yet
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL", value_parser = switch)]
-    leader_elect: Option<bool>,
+    #[command(flatten)]
+    pub(crate) leader: LeaderFlags,
 
     #[command(flatten)]
     pub(crate) verbosity: VerbosityFlags,
@@ -94,10 +94,6 @@ impl RunFlags {
     pub(crate) fn warnings(&self) -> Vec<String> {
         let mut warnings: Vec<String> = self.ignored.iter().cloned().collect();
         warnings.extend(self.controllers.warnings());
-        if self.leader_elect == Some(true) {
-            warnings
-                .push("--leader-elect has no effect yet: run only one instance per cluster".into());
-        }
         warnings
     }
 }
@@ -152,19 +148,6 @@ mod tests {
         for (flags, expected) in cases {
             assert_eq!(mk(flags).rate(), *expected, "{flags:?}");
         }
-    }
-
-    #[test]
-    fn leader_elect_gives_a_warning() {
-        for (flag, warnings) in [
-            ("--leader-elect", 1),
-            ("--leader-elect=true", 1),
-            ("--leader-elect=false", 0),
-            ("--take-over", 0),
-        ] {
-            assert_eq!(mk(&[flag]).warnings().len(), warnings, "{flag}");
-        }
-        assert!(mk(&["--leader-elect"]).warnings()[0].contains("--leader-elect has no effect"));
     }
 
     #[test]

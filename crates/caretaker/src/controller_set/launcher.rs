@@ -27,6 +27,8 @@ pub(super) struct ControllerLauncher<'a> {
     pub(super) mode: DriverMode,
     /// The looks at other controller managers, if this process has to stand back for them.
     pub(super) peers: Option<&'a PeerWatch>,
+    /// The election of a leader among replicas.
+    pub(super) lease: Option<WriteHold>,
     /// Clock of the controllers that compare our time with timestamps in objects.
     pub(super) timing: TimeSource,
     /// Seed of the controllers' random numbers.
@@ -65,11 +67,11 @@ impl ControllerLauncher<'_> {
 
     /// The rows of a controller's gate that tasks of this process set. A dry run needs none.
     fn holds(&self, name: &str) -> Vec<WriteHold> {
-        let peers = self.peers.filter(|_| self.mode == DriverMode::Act);
-        peers
-            .and_then(|peers| peers.hold(name))
-            .into_iter()
-            .collect()
+        if self.mode == DriverMode::DryRun {
+            return Vec::new();
+        }
+        let peers = self.peers.and_then(|peers| peers.hold(name));
+        peers.into_iter().chain(self.lease.clone()).collect()
     }
 
     /// Starts a controller. `adjust` changes the common options.

@@ -140,8 +140,8 @@ fn a_controller_writes_where_no_other_manager_does_its_work() {
     ];
     for (standing, expected) in cases {
         let word = match standing.hold(&KUBERNETES) {
-            HoldState::Pass => "passes",
-            HoldState::Wait(_) => "waits",
+            HoldState::Pass | HoldState::PassUntil(_) => "passes",
+            HoldState::Wait(_) | HoldState::Standby(_) => "waits",
             HoldState::Record(_) => "records",
         };
         assert_eq!(word, expected, "{standing:?}");

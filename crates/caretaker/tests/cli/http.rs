@@ -97,12 +97,17 @@ impl HttpClient {
 
     /// Replaces an object, or its status.
     pub(crate) fn put(&self, path: &str, object: &Value) {
+        assert_eq!(self.try_put(path, object), 200, "{path}");
+    }
+
+    /// Tries to replace an object, and returns the code of the answer.
+    pub(crate) fn try_put(&self, path: &str, object: &Value) -> u16 {
         let request = self.agent.put(format!("{}{path}", self.base));
         let request = request
             .header("Authorization", self.bearer())
             .header("Content-Type", "application/json");
         let answer = request.send(object.to_string()).unwrap();
-        assert_eq!(answer.status(), 200, "{path}");
+        answer.status().as_u16()
     }
 
     pub(crate) fn delete(&self, path: &str) {

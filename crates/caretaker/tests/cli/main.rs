@@ -20,6 +20,7 @@ mod peers;
 mod process;
 mod proxy;
 mod reach;
+mod replicas;
 mod schedule;
 mod session;
 mod stop;

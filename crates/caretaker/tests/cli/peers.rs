@@ -41,6 +41,8 @@ impl RunProcess {
         let port = format!("--secure-port={port}");
         let mut arguments = vec!["run", "--kubeconfig", kubeconfig.to_str().unwrap(), &port];
         arguments.push("--controllers=garbage-collector-controller");
+        // Tests of replicas switch it on again.
+        arguments.push("--leader-elect=false");
         arguments.extend(flags);
         let mut process = up.world.caretaker(&arguments);
         let line = process.error_line_with("kubeconfig with the admin token: ", SOON);

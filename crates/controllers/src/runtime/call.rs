@@ -163,6 +163,8 @@ pub enum FailureKind {
     Refused,
     /// 5xx, an unreadable response, a timeout, or no connection.
     Unavailable,
+    /// A row of the driver's gate closed after the decision, so the request was not sent.
+    HeldBack,
 }
 
 // === impl ApiCall ===

@@ -94,6 +94,17 @@ pub enum ClientsError {
     Nowhere(Box<ClientsError>, Box<ClientsError>),
 }
 
+/// Why the pool did not send a write, if the error says that the driver's gate had closed.
+pub(crate) fn held_back(error: &kube::Error) -> Option<String> {
+    let kube::Error::Service(error) = error else {
+        return None;
+    };
+    match error.downcast_ref::<PoolError>()? {
+        PoolError::HeldBack(why) => Some(why.clone()),
+        _ => None,
+    }
+}
+
 // === impl ClusterClients ===
 
 impl ClusterClients {

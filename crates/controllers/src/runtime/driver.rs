@@ -30,6 +30,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 
+pub(crate) use gate::WriteFence;
 pub use gate::{HoldPurpose, HoldState, WriteHold};
 pub use handle::{DriverHandle, DriverQuery};
 pub use options::{DriverEnd, DriverMode, DriverOptions, DriverParts};
@@ -93,7 +94,7 @@ impl<C: Controller> Driver<C> {
         let queue_name = options.queue.unwrap_or(name);
         let liveness = DriverLiveness::new(name, queue_name, parts.clock.clone());
         let (sender, queries) = mpsc::channel(QUERIES_WAITING_MAX);
-        let effects = Arc::new(parts.effects);
+        let effects = Arc::new(parts.effects.fenced(WriteFence::new(&options.holds)));
         let label = ControllerLabel { controller: name };
         let slots = parts.metrics.families().request_slots.clone();
         let slots = slots.get_or_create_owned(&label);

@@ -26,6 +26,7 @@ pub use response::{BODY_MAX, ExchangeError, REQUEST_TIMEOUT, RETRY_AFTER_MAX, de
 pub(crate) use response::{exchange, reason, refusal, retry_after, shortened};
 
 use super::call::{ApiAnswer, ApiCall, CallFailure, CallTarget, FailureKind, JudgedVersion};
+use super::driver::WriteFence;
 use super::feed::{PAGE_LIMIT, list_path};
 use super::kind::{ApiKind, KindCatalog, KindScope};
 use super::metrics::ControllerMetrics;
@@ -51,6 +52,8 @@ pub struct Effects {
     metrics: ControllerMetrics,
     limiter: Option<Arc<RateLimiter>>,
     view: RecordView,
+    /// What every write has to pass before it is sent.
+    fence: Option<WriteFence>,
 }
 
 /// The answer to a call, with the status and the date of its HTTP response.
@@ -92,7 +95,15 @@ impl Effects {
             metrics,
             limiter: None,
             view: RecordView::Metadata,
+            fence: None,
         }
+    }
+
+    /// Checks writes by `fence` immediately before they are sent.
+    #[must_use]
+    pub(crate) fn fenced(mut self, fence: WriteFence) -> Self {
+        self.fence = Some(fence);
+        self
     }
 
     /// Limits the rate of requests on our own side.
@@ -151,7 +162,7 @@ impl Effects {
             let message = "the kind is not served".to_owned();
             return PerformedCall::failed(FailureKind::NotServed, None, message);
         };
-        let request = match request(call, kind, self.view) {
+        let mut request = match request(call, kind, self.view) {
             Ok(request) => request,
             Err(error) => {
                 return PerformedCall::failed(FailureKind::Refused, None, error.to_string());
@@ -159,6 +170,12 @@ impl Effects {
         };
         if slot > Instant::now() {
             tokio::time::sleep_until(slot).await;
+        }
+        if let Some(fence) = self.fence.as_ref().filter(|_| !call.is_read()) {
+            if let Some(why) = fence.reason() {
+                return PerformedCall::failed(FailureKind::HeldBack, None, why);
+            }
+            request.extensions_mut().insert(fence.clone());
         }
         tracing::debug!(method = %request.method(), path = request.uri().path(), "sending request");
         let performed = match exchange(&self.client, request, &self.metrics).await {
@@ -168,6 +185,9 @@ impl Effects {
                 status: Some(reply.status.as_u16()),
                 date: reply.date(),
             },
+            Err(ExchangeError::HeldBack(why)) => {
+                PerformedCall::failed(FailureKind::HeldBack, None, why)
+            }
             Err(error) => {
                 PerformedCall::failed(FailureKind::Unavailable, error.status(), error.to_string())
             }
@@ -186,6 +206,11 @@ impl Effects {
 // === impl PerformedCall ===
 
 impl PerformedCall {
+    /// Whether the request was not sent, because the driver's gate closed after the decision.
+    pub(crate) fn is_held_back(&self) -> bool {
+        matches!(&self.answer, ApiAnswer::Failed(failure) if failure.kind == FailureKind::HeldBack)
+    }
+
     fn failed(kind: FailureKind, status: Option<u16>, message: String) -> Self {
         Self {
             answer: ApiAnswer::Failed(CallFailure::new(kind, status, message)),

@@ -22,7 +22,8 @@ use prometheus_client::registry::Registry;
 
 pub use families::MetricFamilies;
 pub use labels::{
-    ControllerLabel, DeleteLabels, DropLabels, KindLabels, QueueLabel, RequestLabels, RunningLabels,
+    ControllerLabel, DeleteLabels, DropLabels, KindLabels, LeaseLabel, QueueLabel, RequestLabels,
+    RunningLabels,
 };
 
 use super::driver::liveness::{DriverLiveness, WorkAges};

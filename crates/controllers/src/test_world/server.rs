@@ -400,7 +400,8 @@ fn failed(kind: FailureKind) -> ServerReply {
         FailureKind::NotServed => return (404, json!("no such path")),
         FailureKind::TooManyRequests => (429, json!({})),
         FailureKind::Refused => (400, json!({})),
-        FailureKind::Unavailable => (500, json!({})),
+        // No server sends the second one.
+        FailureKind::Unavailable | FailureKind::HeldBack => (500, json!({})),
     };
     (code, status(code, "Failure", &details))
 }

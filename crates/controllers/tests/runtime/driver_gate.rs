@@ -1,10 +1,13 @@
 //! The gate of a driver: conditions that other tasks set hold back writes while they last.
 
+use std::time::Duration;
+
 use caretaker_controllers::runtime::driver::{DriverOptions, HoldPurpose, HoldState, WriteHold};
 use caretaker_controllers::runtime::evidence::WriteStatus;
 use http::Method;
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::driver_toy::FINALIZER;
 use crate::driver_world::DriverWorld;
@@ -89,4 +92,35 @@ async fn a_row_whose_task_has_ended_holds_for_good() {
     world.pass(3600).await;
     assert_eq!(world.names().await, ["doomed-a"]);
     assert_eq!(world.log().len(), 0, "{:?}", world.log());
+}
+
+/// A process that was stopped for a while goes on with a state that nothing has renewed.
+#[tokio::test(start_paused = true)]
+async fn writes_stop_when_the_time_of_the_row_runs_out() {
+    let limit = |secs| HoldState::PassUntil(Instant::now() + Duration::from_secs(secs));
+    let (world, row) = mk_world(limit(15));
+    world.create("doomed-a", &[]).await;
+    world.pass(11).await;
+    assert_eq!(world.names().await, Vec::<String>::new());
+    world.create("doomed-b", &[]).await;
+    world.pass(3600).await;
+    assert_eq!(world.names().await, ["doomed-b"]);
+    assert_eq!(world.count("DELETE"), 1);
+    row.send_replace(limit(15));
+    world.pass(1).await;
+    assert_eq!(world.names().await, Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_records_nothing_and_writes_at_once_when_it_leads() {
+    let (world, row) = mk_world(HoldState::Standby("one leads".into()));
+    world.create("doomed-a", &[]).await;
+    world.pass(3600).await;
+    assert_eq!(world.names().await, ["doomed-a"]);
+    assert_eq!((statuses(&world), world.count("DELETE")), (vec![], 0));
+    row.send_replace(HoldState::PassUntil(
+        Instant::now() + Duration::from_secs(10),
+    ));
+    world.pass(1).await;
+    assert_eq!(world.names().await, Vec::<String>::new());
 }

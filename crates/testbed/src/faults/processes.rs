@@ -156,7 +156,13 @@ impl ControllerFleet<'_> {
             let log = OpenOptions::new().create(true).append(true).open(log)?;
             let mut command = Command::new(path);
             command
-                .args(["run", "--take-over", "--secure-port=0", "-v"])
+                .args([
+                    "run",
+                    "--take-over",
+                    "--leader-elect=false",
+                    "--secure-port=0",
+                    "-v",
+                ])
                 .arg(format!("--controllers={COLLECTOR}"))
                 .arg("--kubeconfig")
                 .arg(&kubeconfig)

@@ -124,7 +124,7 @@ impl<'a> RestoreCase<'a> {
             .arg(format!("--kubeconfig={}", file.display()))
             .arg(format!("--controllers={CONTROLLERS}"))
             .arg(format!("--secure-port={}", self.health_port))
-            .args(["--take-over", "-v"])
+            .args(["--take-over", "--leader-elect=false", "-v"])
             .stdout(output.try_clone()?)
             .stderr(output);
         Running::start(&mut command)

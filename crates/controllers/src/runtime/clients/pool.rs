@@ -32,6 +32,7 @@ use kube::client::Body;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::runtime::driver::WriteFence;
 pub(super) use body::PooledBody;
 use dial::{ConnectError, DialedStream, StreamDialer};
 pub(super) use dial::{ConnectTarget, HttpVersions, TlsIdentity};
@@ -81,6 +82,9 @@ pub(super) enum PoolError {
     Stream(#[from] StreamError),
     #[error("the request body cannot be read: {0}")]
     Body(String),
+    /// The gate of the driver closed while the request waited for a connection.
+    #[error("not sent: {0}")]
+    HeldBack(String),
 }
 
 struct PoolShared {
@@ -210,6 +214,10 @@ impl ConnectionPool {
         let mut resends = 0;
         loop {
             let (sender, slot) = self.shared.reserve(tls).await?;
+            let fence = head.extensions.get::<WriteFence>();
+            if let Some(why) = fence.and_then(WriteFence::reason) {
+                return Err(PoolError::HeldBack(why));
+            }
             match stream::send(sender, slot, &head, &body).await {
                 Ok(response) => {
                     self.shared.prove(response.body().connection());

@@ -2,9 +2,12 @@
 //!
 //! Reads always pass, because they change nothing. Two rows are the driver's own: kinds whose resourceVersions went back,
 //! and `--dry-run`. Every other row is a [`WriteHold`], whose state another task sets while the driver runs: the watch for
-//! other controller managers today; leader election, pause and guard join in the same way. A held key rests. The gate
+//! other controller managers, and leader election; pause and guard join in the same way. A held key rests. The gate
 //! remembers it, and the driver decides it again when the state of a row changes, so that no write is lost and none is
 //! sent on an old decision. Events are writes too: the driver emits none while a row holds back writes of all kinds.
+//!
+//! A request may wait between its decision and its connection. So each write carries a [`WriteFence`], by which the
+//! connection pool checks the rows again immediately before it sends the request.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,10 +15,14 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use futures::future::select_all;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::options::DriverMode;
 use super::watched_kinds::WatchedKinds;
 use crate::runtime::call::{ApiCall, CallTarget, JudgedVersion};
+
+/// The reason of a row whose time has run out.
+const TIME_OVER: &str = "the time has run out for which this process could be sure that it leads";
 
 /// The reason of a row whose task has ended: the condition cannot be checked any more, so writes stay held back.
 const WATCH_ENDED: &str = "the task that checks this condition has ended";
@@ -27,6 +34,10 @@ pub struct WriteHold {
     state: watch::Receiver<HoldState>,
     purpose: HoldPurpose,
 }
+
+/// The rows that a write has to pass once more before it is sent, as an extension of its request.
+#[derive(Debug, Clone)]
+pub(crate) struct WriteFence(Arc<[WriteHold]>);
 
 /// Whether the operator wants a row to hold back writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +53,11 @@ pub enum HoldPurpose {
 pub enum HoldState {
     /// Writes are sent.
     Pass,
+    /// Writes are sent until this time. Then they wait, even if the task has not set another state: the whole process may
+    /// have been stopped for a while.
+    PassUntil(Instant),
+    /// Another replica does the work. Writes wait, without a record, and the process is ready all the same.
+    Standby(Arc<str>),
     /// Writes wait, without a record, until the state changes.
     Wait(Arc<str>),
     /// Writes are recorded as in a dry run, and wait.
@@ -98,6 +114,7 @@ impl WriteHold {
     #[must_use]
     pub fn purpose(&self) -> HoldPurpose {
         match self.state.has_changed() {
+            Ok(_) if matches!(*self.state.borrow(), HoldState::Standby(_)) => HoldPurpose::Intended,
             Ok(_) => self.purpose,
             Err(_) => HoldPurpose::Trouble,
         }
@@ -109,13 +126,17 @@ impl WriteHold {
         self.name
     }
 
-    /// The state at this moment.
+    /// The state at this moment. It is never [`HoldState::PassUntil`].
     #[must_use]
     pub fn state(&self) -> HoldState {
         if self.state.has_changed().is_err() {
             return HoldState::Wait(WATCH_ENDED.into());
         }
-        self.state.borrow().clone()
+        match self.state.borrow().clone() {
+            HoldState::PassUntil(until) if Instant::now() < until => HoldState::Pass,
+            HoldState::PassUntil(_) => HoldState::Wait(TIME_OVER.into()),
+            state => state,
+        }
     }
 
     async fn changed(&mut self) {
@@ -133,9 +154,23 @@ impl HoldState {
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         match self {
-            Self::Pass => None,
-            Self::Wait(why) | Self::Record(why) => Some(why),
+            Self::Pass | Self::PassUntil(_) => None,
+            Self::Standby(why) | Self::Wait(why) | Self::Record(why) => Some(why),
         }
+    }
+}
+
+// === impl WriteFence ===
+
+impl WriteFence {
+    pub(crate) fn new(holds: &[WriteHold]) -> Self {
+        Self(holds.into())
+    }
+
+    /// Why a write must not be sent now; nothing if it may.
+    pub(crate) fn reason(&self) -> Option<String> {
+        let mut states = self.0.iter().map(WriteHold::state);
+        states.find_map(|state| state.reason().map(str::to_owned))
     }
 }
 
@@ -217,8 +252,8 @@ impl GateRow {
             Self::FrozenKinds => GateOutcome::Pass,
             Self::DryRun => GateOutcome::Record,
             Self::Hold(hold) => match hold.state() {
-                HoldState::Pass => GateOutcome::Pass,
-                HoldState::Wait(_) => GateOutcome::Wait,
+                HoldState::Pass | HoldState::PassUntil(_) => GateOutcome::Pass,
+                HoldState::Standby(_) | HoldState::Wait(_) => GateOutcome::Wait,
                 HoldState::Record(_) => GateOutcome::Record,
             },
         }

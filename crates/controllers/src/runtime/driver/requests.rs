@@ -270,6 +270,12 @@ impl<C: Controller> Driver<C> {
     /// Passes an answer to the controller as an observation, then decides the same key again.
     pub(super) fn answered(&mut self, finished: FinishedCall<C>) {
         let now = self.clock.now();
+        if finished.performed.is_held_back() {
+            // Nothing was sent. The row that closed wakes the key when it opens.
+            self.gate.hold(&finished.planned.key);
+            self.rest(&finished.planned.key, now);
+            return;
+        }
         self.compare_clocks(finished.performed.date, now);
         let time = self.clock.controller_time(now);
         let catalog = self.effects.catalog();

@@ -19,6 +19,7 @@ use kube::client::{AuthError, Body};
 use crate::runtime::call::{
     AbsenceProof, ApiAnswer, ApiCall, CallFailure, CallTarget, FailureKind,
 };
+use crate::runtime::clients::held_back;
 use crate::runtime::feed::read_metadata_page;
 use crate::runtime::kind::KindCatalog;
 use crate::runtime::metrics::ControllerMetrics;
@@ -57,6 +58,9 @@ pub enum ExchangeError {
     Timeout { status: Option<u16> },
     #[error("the request is malformed: {0}")]
     Request(#[from] http::Error),
+    /// The connection pool did not send a write, because the driver's gate had closed.
+    #[error("not sent: {0}")]
+    HeldBack(String),
 }
 
 /// Sends a request, reads all of the response, and counts the request.
@@ -69,7 +73,10 @@ pub(crate) async fn exchange(
     let mut seen = None;
     let whole = async {
         let response = client.send(request).await;
-        let response = response.map_err(|error| ExchangeError::Connect(described(&error)))?;
+        let response = response.map_err(|error| match held_back(&error) {
+            Some(why) => ExchangeError::HeldBack(why),
+            None => ExchangeError::Connect(described(&error)),
+        })?;
         let (head, body) = response.into_parts();
         let status = head.status.as_u16();
         seen = Some(status);
@@ -90,7 +97,9 @@ pub(crate) async fn exchange(
         Ok(reply) => Some(reply.status.as_u16()),
         Err(error) => error.status(),
     };
-    metrics.request(&method, status);
+    if !matches!(outcome, Err(ExchangeError::HeldBack(_))) {
+        metrics.request(&method, status);
+    }
     outcome
 }
 
@@ -103,7 +112,7 @@ impl ExchangeError {
         match self {
             Self::Broken { status, .. } => Some(*status),
             Self::Timeout { status } => *status,
-            Self::Connect(_) | Self::Request(_) => None,
+            Self::Connect(_) | Self::Request(_) | Self::HeldBack(_) => None,
         }
     }
 }

@@ -7,7 +7,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::labels::{
-    ControllerLabel, DeleteLabels, DropLabels, KindLabels, QueueLabel, RequestLabels, RunningLabels,
+    ControllerLabel, DeleteLabels, DropLabels, KindLabels, LeaseLabel, QueueLabel, RequestLabels,
+    RunningLabels,
 };
 use super::register_metrics;
 
@@ -32,6 +33,8 @@ pub struct MetricFamilies {
     pub restarts: Family<ControllerLabel, Counter>,
     /// The family `running_managed_controllers`.
     pub running: Family<RunningLabels, Gauge>,
+    /// The family `leader_election_master_status`: 1 while this process leads.
+    pub leader: Family<LeaseLabel, Gauge>,
     pub(super) depth: Family<QueueLabel, Gauge>,
     pub(super) adds: Family<QueueLabel, Counter>,
     pub(super) retries: Family<QueueLabel, Counter>,
@@ -49,6 +52,7 @@ impl MetricFamilies {
         register_metrics! { registry, self;
             requests "rest_client_requests" "Requests by method and code of the answer";
             running "running_managed_controllers" "Controllers that run now";
+            leader "leader_election_master_status" "Whether this process leads: 1, or 0 as a standby";
             depth "workqueue_depth" "Keys that are due";
             adds "workqueue_adds" "Keys that became due";
             retries "workqueue_retries" "Failures that led to a retry";
@@ -77,6 +81,7 @@ impl Default for MetricFamilies {
             kind_state: Family::default(),
             restarts: Family::default(),
             running: Family::default(),
+            leader: Family::default(),
             depth: Family::default(),
             adds: Family::default(),
             retries: Family::default(),

@@ -9,6 +9,13 @@ pub struct ControllerLabel {
     pub controller: &'static str,
 }
 
+/// The label of `leader_election_master_status`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct LeaseLabel {
+    /// The name of the Lease.
+    pub name: String,
+}
+
 /// The label of the `workqueue_*` metrics.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct QueueLabel {

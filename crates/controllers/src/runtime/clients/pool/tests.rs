@@ -8,9 +8,11 @@ use bytes::Bytes;
 use futures::future::join_all;
 use h2::Reason;
 use http_body_util::BodyExt as _;
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::*;
+use crate::runtime::driver::{HoldPurpose, HoldState, WriteHold};
 use server::NextConnection::{CutAfterRequest, GoAwayAtOnce, Hang, Http1, Http2, Refuse};
 use server::{NextConnection, ServerCommand, TestDialer};
 
@@ -59,7 +61,7 @@ async fn get(pool: &ConnectionPool, path: &str) -> Result<Bytes, PoolError> {
 }
 
 /// Opens a watch and reads its first line.
-async fn watch(pool: &ConnectionPool) -> PooledBody {
+async fn open_watch(pool: &ConnectionPool) -> PooledBody {
     let mut body = send(pool, "/watch").await.unwrap().into_body();
     assert_eq!(line(&mut body).await.unwrap(), "line\n");
     body
@@ -79,7 +81,7 @@ async fn settle() {
 async fn watches_open_a_connection_when_all_are_full() {
     for (limit, expected) in [(1, 7), (3, 3), (7, 1), (100, 1)] {
         let (pool, dialer) = mk_watches(&[Http2(limit)]);
-        let watches = join_all((0..7).map(|_| watch(&pool))).await;
+        let watches = join_all((0..7).map(|_| open_watch(&pool))).await;
         assert_eq!(dialer.connections(), expected, "limit {limit}");
         // Nothing waits behind a watch.
         let answer = timeout(Duration::from_secs(1), get(&pool, "/get")).await;
@@ -91,9 +93,9 @@ async fn watches_open_a_connection_when_all_are_full() {
 #[tokio::test(start_paused = true)]
 async fn many_watches_are_spread_over_a_few_connections() {
     let (pool, dialer) = mk_watches(&[Http2(100)]);
-    let mut watches = join_all((0..57).map(|_| watch(&pool))).await;
+    let mut watches = join_all((0..57).map(|_| open_watch(&pool))).await;
     assert_eq!(dialer.connections(), 2);
-    watches.extend(join_all((0..493).map(|_| watch(&pool))).await);
+    watches.extend(join_all((0..493).map(|_| open_watch(&pool))).await);
     assert_eq!((watches.len(), dialer.connections()), (550, 6));
     let mut counts = [0; 6];
     for (connection, _) in dialer.requests() {
@@ -108,7 +110,7 @@ async fn a_stream_is_free_again_when_its_response_ends_or_is_dropped() {
     for _ in 0..3 {
         assert_eq!(get(&pool, "/get").await.unwrap(), "ok");
     }
-    drop(watch(&pool).await);
+    drop(open_watch(&pool).await);
     let cancelled = timeout(Duration::from_secs(1), send(&pool, "/hang")).await;
     assert!(cancelled.is_err());
     assert_eq!(get(&pool, "/get").await.unwrap(), "ok");
@@ -118,10 +120,10 @@ async fn a_stream_is_free_again_when_its_response_ends_or_is_dropped() {
 #[tokio::test(start_paused = true)]
 async fn a_watch_survives_goaway_and_new_streams_go_elsewhere() {
     let (pool, dialer) = mk_watches(&[Http2(100)]);
-    let mut old = watch(&pool).await;
+    let mut old = open_watch(&pool).await;
     dialer.command(0, ServerCommand::GoAway);
     settle().await;
-    let new = watch(&pool).await;
+    let new = open_watch(&pool).await;
     assert_eq!(
         dialer.requests()[1].0,
         1,
@@ -143,14 +145,14 @@ async fn a_watch_survives_goaway_and_new_streams_go_elsewhere() {
 #[tokio::test(start_paused = true)]
 async fn a_reset_ends_one_stream_only() {
     let (pool, dialer) = mk_watches(&[Http2(100)]);
-    let (mut first, mut second) = (watch(&pool).await, watch(&pool).await);
+    let (mut first, mut second) = (open_watch(&pool).await, open_watch(&pool).await);
     dialer.command(0, ServerCommand::Reset(0, Reason::NO_ERROR));
     // A watch or a list that was cut off must not look complete.
     let error = line(&mut first).await.unwrap_err();
     assert!(matches!(error, StreamError::Reset(_)), "{error}");
     dialer.command(0, ServerCommand::Line(1));
     assert_eq!(line(&mut second).await.unwrap(), "line\n");
-    drop(watch(&pool).await);
+    drop(open_watch(&pool).await);
     assert_eq!(dialer.connections(), 1);
 }
 
@@ -197,7 +199,7 @@ async fn requests_that_may_have_been_processed_are_not_sent_again() {
 #[tokio::test(start_paused = true)]
 async fn a_dead_connection_is_noticed_by_watches_and_by_requests() {
     let (pool, dialer) = mk_requests(&[Http2(100)]);
-    let mut open = watch(&pool).await;
+    let mut open = open_watch(&pool).await;
     dialer.command(0, ServerCommand::Freeze);
     let waiting = tokio::spawn({
         let pool = pool.clone();
@@ -224,7 +226,7 @@ async fn a_dead_connection_is_noticed_by_watches_and_by_requests() {
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_answers_pings_stays() {
     let (pool, dialer) = mk_watches(&[Http2(100)]);
-    let mut open = watch(&pool).await;
+    let mut open = open_watch(&pool).await;
     sleep(Duration::from_secs(3600)).await;
     dialer.command(0, ServerCommand::Line(0));
     assert_eq!(line(&mut open).await.unwrap(), "line\n");
@@ -326,7 +328,7 @@ async fn http1_connections_take_one_request_at_a_time() {
 #[tokio::test(start_paused = true)]
 async fn connections_with_old_credentials_keep_their_watches_only() {
     let (pool, dialer) = mk_watches(&[Http2(100)]);
-    let mut old = watch(&pool).await;
+    let mut old = open_watch(&pool).await;
     let new = send_as(&pool, "/watch", 1).await.unwrap();
     assert_eq!(dialer.requests()[1].0, 1);
     // A request that began with the old credentials does not bring them back.
@@ -343,7 +345,7 @@ async fn connections_with_old_credentials_keep_their_watches_only() {
 #[tokio::test(start_paused = true)]
 async fn idle_connections_close_except_for_one() {
     let (pool, dialer) = mk_requests(&[Http2(1)]);
-    drop(join_all((0..5).map(|_| watch(&pool))).await);
+    drop(join_all((0..5).map(|_| open_watch(&pool))).await);
     assert_eq!(dialer.connections(), 5);
     sleep(3 * IDLE_MAX).await;
     assert_eq!(dialer.ended().len(), 4);
@@ -371,4 +373,36 @@ async fn metrics_count_open_connections_and_failures() {
     drop(pool);
     settle().await;
     assert!(page.encode().contains(&format!("{open} 0")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_whose_gate_closes_while_it_waits_is_not_sent() {
+    let (pool, dialer) = mk_requests(&[Http2(1), Hang]);
+    let in_flight = tokio::spawn({
+        let pool = pool.clone();
+        async move { send(&pool, "/hang").await.map(|_| ()) }
+    });
+    settle().await;
+    let (row, state) = watch::channel(HoldState::Pass);
+    let hold = WriteHold::new("test", HoldPurpose::Trouble, state);
+    let waiting = tokio::spawn({
+        let pool = pool.clone();
+        async move {
+            let mut request = Request::delete("https://test:6443/one")
+                .body(Body::empty())
+                .unwrap();
+            request.extensions_mut().insert(WriteFence::new(&[hold]));
+            pool.send(request, &identity(0)).await.map(|_| ())
+        }
+    });
+    settle().await;
+    row.send_replace(HoldState::Standby("another leads".into()));
+    in_flight.abort();
+    let error = waiting.await.unwrap().unwrap_err();
+    assert!(
+        matches!(&error, PoolError::HeldBack(why) if why == "another leads"),
+        "{error}"
+    );
+    assert_eq!(dialer.requests().len(), 1);
+    assert_eq!(get(&pool, "/get").await.unwrap(), "ok");
 }
