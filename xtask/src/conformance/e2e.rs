@@ -37,7 +37,7 @@ ttl-after-finished-controller";
 /// A run of upstream's specs.
 #[derive(Debug, clap::Args)]
 pub struct E2eRequest {
-    /// Only specs whose name contains this; without regard to the list of skipped ones
+    /// Only specs whose name contains this
     #[arg(long, value_name = "TEXT")]
     focus: Option<String>,
     /// The server of the specs
@@ -46,6 +46,9 @@ pub struct E2eRequest {
     /// Processes at the same time, each with a share of the specs
     #[arg(long, value_name = "N", default_value_t = 2)]
     jobs: usize,
+    /// Choose by name only: also specs of other groups, and those with a row in the list of skipped ones
+    #[arg(long, requires = "focus")]
+    all: bool,
     /// Show the chosen specs and run none
     #[arg(long)]
     list: bool,
@@ -92,12 +95,16 @@ pub fn e2e(request: &E2eRequest) -> Result<E2eReport> {
     let strays = rows.strays(&all);
     let (mut chosen, mut skipped) = (Vec::new(), 0);
     for name in all {
-        let is_chosen = match (&request.focus, request.server) {
-            (Some(focus), _) => name.contains(focus),
-            (None, E2eServer::Up) => specs::is_for_up(&name),
-            (None, E2eServer::Real) => specs::is_about_our_controllers(&name),
+        let is_meant = match request.server {
+            _ if request.all => true,
+            E2eServer::Up => specs::is_for_up(&name),
+            E2eServer::Real => specs::is_about_our_controllers(&name),
         };
-        let is_skipped = request.focus.is_none() && rows.reason(&name).is_some();
+        let focus = request.focus.as_deref().unwrap_or_default();
+        let is_chosen = is_meant && name.contains(focus);
+        // The rows are about `caretaker up`.
+        let has_row = request.server == E2eServer::Up && rows.reason(&name).is_some();
+        let is_skipped = has_row && !request.all;
         skipped += usize::from(is_chosen && is_skipped);
         if is_chosen && !is_skipped {
             chosen.push(name);
@@ -156,10 +163,10 @@ fn run(program: &Path, request: &E2eRequest, chosen: &[String]) -> Result<Vec<Sp
         // A process that fails early leaves no report.
         let _ = fs::remove_file(&report);
         let process = start(program, &target, job, &share, &report)?;
-        processes.push((process, report));
+        processes.push((process, report, share));
     }
     let mut ran = Vec::new();
-    for (mut process, report) in processes {
+    for (mut process, report, share) in processes {
         process.wait()?;
         let reports = specs::read(&report).with_context(|| {
             format!("no report; see {}", report.with_extension("log").display())
@@ -167,7 +174,7 @@ fn run(program: &Path, request: &E2eRequest, chosen: &[String]) -> Result<Vec<Sp
         ran.extend(
             reports
                 .into_iter()
-                .filter(|spec| chosen.contains(&spec.name)),
+                .filter(|spec| share.contains(&spec.name.as_str())),
         );
     }
     target.stop()?;
