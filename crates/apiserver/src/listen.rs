@@ -311,15 +311,27 @@ impl ApiListener {
         });
         let (stopping, stopped) = watch::channel(());
         let mut connections = JoinSet::new();
+        let mut has_warned = false;
         let mut stop = pin!(stop);
         loop {
             tokio::select! { biased;
                 () = &mut stop => break,
-                Some(ended) = connections.join_next() => report(ended),
+                Some(ended) = connections.join_next() => {
+                    report(ended);
+                    // Not again for each connection that takes the place of another.
+                    has_warned &= connections.len() > CONNECTIONS_MAX / 2;
+                }
                 accepted = self.socket.accept(), if connections.len() < CONNECTIONS_MAX => match accepted {
                     Ok((stream, _)) => {
                         let shared = Arc::clone(&shared);
                         connections.spawn(shared.connection(stream, stopped.clone()));
+                        if connections.len() == CONNECTIONS_MAX && !has_warned {
+                            has_warned = true;
+                            tracing::warn!(
+                                open = CONNECTIONS_MAX,
+                                "the limit of connections is reached; new ones wait until others are closed"
+                            );
+                        }
                     }
                     Err(error) if is_of_one_connection(&error) => {}
                     Err(error) => {
