@@ -24,7 +24,7 @@ use caretaker_controllers::runtime::events::EventSink;
 use caretaker_controllers::runtime::evidence::{Evidence, EvidenceTrail};
 use caretaker_controllers::runtime::feed_set::{FeedSet, FeedSetOptions};
 use caretaker_controllers::runtime::kind::KindState;
-use caretaker_controllers::runtime::lease::{LeaseElection, LeaseTask};
+use caretaker_controllers::runtime::lease::{LeaseElection, LeaseParts, LeaseTask};
 use caretaker_controllers::runtime::manager::{ControllerManager, CurrentHandle, SharedParts};
 use caretaker_controllers::runtime::metrics::ControllerMetrics;
 use caretaker_controllers::runtime::record::Uid;
@@ -34,6 +34,7 @@ use caretaker_machinery::rng::Rng;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, oneshot, watch};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 pub(crate) use self::builders::collected_kinds;
 use self::diagnostics::ControllerDiagnostics;
@@ -73,6 +74,10 @@ const BUILDERS: [(&str, ControllerBuilder); 5] = [
 /// Interval at which [`ControllerSet::ready`] checks whether all kinds are listed.
 const SYNC_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
+/// Time to write the last Events after the controllers have stopped: Events are best effort, and a process that was
+/// asked to stop should not wait for a server that does not answer.
+const EVENTS_STOP_MAX: Duration = Duration::from_secs(1);
+
 /// Time that the summary task gets to print its last lines after the controllers have stopped. Only a reader of stderr
 /// that stalls needs it.
 const SUMMARY_STOP_MAX: Duration = Duration::from_secs(1);
@@ -102,6 +107,8 @@ pub(crate) struct ControllerSet {
     clock: Clock,
     /// Tasks that are aborted at the stop.
     background: Vec<JoinHandle<()>>,
+    /// Writes Events; it ends when all controllers and the election have ended.
+    recorder: JoinHandle<()>,
     summary: Option<SummaryTask>,
     evidence: EvidenceTrail,
     lease: Option<LeaseTask>,
@@ -138,10 +145,21 @@ impl ControllerSet {
         let feeds = start_feeds(&clients, &clock, rng, &metrics);
         // The driver of a dry run drops Events: an Event is a write, too.
         let (events, recorder) = EventSink::new(clients.requests(), clock.clone(), metrics.clone());
-        let mut background = vec![tokio::spawn(recorder.run())];
+        let recorder = tokio::spawn(recorder.run());
+        let mut background = Vec::new();
         if let Some(peers) = peers {
             background.push(tokio::spawn(rediscover(peers.contact(), feeds.clone())));
         }
+        let lease = election.map(|election| {
+            let parts = LeaseParts {
+                client: clients.lease(),
+                clock: clock.clone(),
+                metrics: metrics.clone(),
+                events: events.clone(),
+                announce: notice,
+            };
+            LeaseTask::start(election, parts)
+        });
         let mut manager = ControllerManager::new(SharedParts {
             client: clients.requests(),
             feeds: feeds.clone(),
@@ -151,7 +169,6 @@ impl ControllerSet {
             metrics: metrics.clone(),
             limit,
         });
-        let lease = election.map(|election| start_election(election, &clients, &clock, &metrics));
         let (collector, controllers) = launch(&mut ControllerLauncher {
             manager: &mut manager,
             flags,
@@ -179,6 +196,7 @@ impl ControllerSet {
             collector,
             clock,
             background,
+            recorder,
             summary: None,
             evidence,
             lease,
@@ -255,9 +273,13 @@ impl ControllerSet {
         for task in self.background {
             task.abort();
         }
+        let recorder = self.recorder.abort_handle();
+        if timeout(EVENTS_STOP_MAX, self.recorder).await.is_err() {
+            recorder.abort();
+        }
         if let Some(SummaryTask { stop, task }) = self.summary {
             drop(stop);
-            let _ = tokio::time::timeout(SUMMARY_STOP_MAX, task).await;
+            let _ = timeout(SUMMARY_STOP_MAX, task).await;
         }
     }
 }
@@ -273,16 +295,6 @@ fn start_feeds(
         ..FeedSetOptions::default()
     };
     FeedSet::start(clients.watches(), clock.clone(), rng, options)
-}
-
-fn start_election(
-    election: LeaseElection,
-    clients: &ClusterClients,
-    clock: &Clock,
-    metrics: &ControllerMetrics,
-) -> LeaseTask {
-    let (client, metrics) = (clients.lease(), metrics.clone());
-    LeaseTask::start(election, client, clock.clone(), metrics, notice)
 }
 
 /// Starts every enabled controller. The garbage collector's handle is also returned by itself.

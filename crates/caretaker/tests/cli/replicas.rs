@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::http::HttpClient;
 use crate::peers::{RunProcess, create_garbage, wait_deleted};
@@ -29,6 +29,18 @@ fn holder(client: &HttpClient) -> String {
     let (_, lease) = client.get(LEASE);
     let holder = lease["spec"]["holderIdentity"].as_str();
     holder.unwrap_or_default().to_owned()
+}
+
+/// The messages of the Events about the Lease.
+fn lease_events(client: &HttpClient) -> Vec<String> {
+    let path = "/api/v1/namespaces/kube-system/events?fieldSelector=reason=LeaderElection";
+    let (_, list) = client.get(path);
+    let events = list["items"].as_array().cloned().unwrap_or_default();
+    let about_lease = |event: &&Value| event["involvedObject"]["kind"] == "Lease";
+    let messages = events.iter().filter(about_lease);
+    messages
+        .filter_map(|event| event["message"].as_str().map(str::to_owned))
+        .collect()
 }
 
 #[test]
@@ -60,9 +72,22 @@ fn a_standby_takes_over_from_a_leader_that_is_killed_or_stopped() {
     wait_deleted(&client, "c");
     assert_eq!(two.process.end().code, 0);
 
+    let last = holder(&client);
     three.process.signal(Signal::TERM);
     assert_eq!(three.process.end().code, 0);
     assert_eq!(holder(&client), "");
+
+    let events = lease_events(&client);
+    for (identity, what) in [
+        (&first, "became leader"),
+        (&last, "became leader"),
+        (&last, "stopped leading"),
+    ] {
+        let message = format!("{identity} {what}");
+        assert!(events.contains(&message), "{message}: {events:#?}");
+    }
+    // A killed process emits nothing.
+    assert!(!events.contains(&format!("{first} stopped leading")));
 }
 
 #[test]

@@ -24,8 +24,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-pub use task::LeaseTask;
+pub use task::{LeaseParts, LeaseTask};
 
+use super::controller::ObjectIdentity;
 use super::driver::HoldState;
 
 /// A standby waits up to this factor longer than the retry period, so that replicas do not ask at the same time.
@@ -33,6 +34,9 @@ const RETRY_JITTER: f64 = 1.2;
 
 /// A standby tries within this time after the Lease has run out.
 const EXPIRY_JITTER: Duration = Duration::from_secs(1);
+
+const LEASE_VERSION: &str = "coordination.k8s.io/v1";
+const LEASE_KIND: &str = "Lease";
 
 /// The duration of a Lease that was released, in seconds.
 const RELEASED_SECS: i64 = 1;
@@ -283,6 +287,19 @@ impl LeaseElection {
         Some(LeaseRequest::Replace(object))
     }
 
+    /// The Lease as Events name it.
+    pub(crate) fn identity(&self) -> ObjectIdentity {
+        let uid = self.observed.as_ref();
+        let uid = uid.and_then(|lease| lease.object["metadata"]["uid"].as_str());
+        ObjectIdentity {
+            api_version: LEASE_VERSION.to_owned(),
+            kind: LEASE_KIND.to_owned(),
+            namespace: self.name.namespace.clone(),
+            name: self.name.name.clone(),
+            uid: uid.unwrap_or_default().to_owned(),
+        }
+    }
+
     fn leads_until(&self) -> Option<Instant> {
         self.held_from.map(|from| from + self.times.renew)
     }
@@ -344,8 +361,8 @@ impl LeaseElection {
     fn new_lease(&self, wall: Timestamp) -> Value {
         let time = micro_time(wall);
         json!({
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
+            "apiVersion": LEASE_VERSION,
+            "kind": LEASE_KIND,
             "metadata": {"namespace": self.name.namespace, "name": self.name.name},
             "spec": {
                 "holderIdentity": self.name.identity,

@@ -11,12 +11,28 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::{LeaseAnswer, LeaseElection, LeaseName, LeaseRequest};
+use crate::runtime::controller::{EventNote, EventSeverity};
 use crate::runtime::driver::{HoldPurpose, HoldState, WriteHold};
 use crate::runtime::effects::{exchange, refusal};
+use crate::runtime::events::EventSink;
 use crate::runtime::metrics::{ControllerMetrics, LeaseLabel};
 
 /// The name of the row in gates and health pages.
 const ROW: &str = "leader-election";
+
+/// The component that Events about the Lease name.
+const REPORTER: &str = "caretaker";
+
+/// What an election shares with the controllers of its process.
+pub struct LeaseParts {
+    /// Sends over a connection of its own, which the controllers cannot keep busy.
+    pub client: kube::Client,
+    pub clock: Clock,
+    pub metrics: ControllerMetrics,
+    pub events: EventSink,
+    /// Prints a line for operators when leadership changes.
+    pub announce: fn(&str),
+}
 
 /// A running election. Dropping it ends the task, and its row holds back all writes then.
 pub struct LeaseTask {
@@ -28,36 +44,22 @@ pub struct LeaseTask {
 /// What the task owns.
 struct LeaseLoop {
     election: LeaseElection,
-    client: kube::Client,
-    clock: Clock,
-    metrics: ControllerMetrics,
+    parts: LeaseParts,
     state: watch::Sender<HoldState>,
-    /// Receives a line for operators when leadership changes.
-    announce: fn(&str),
 }
 
 // === impl LeaseTask ===
 
 impl LeaseTask {
-    /// Takes part in the election until [`LeaseTask::release`]. `announce` prints a line for operators. Must be called
-    /// inside a tokio runtime.
+    /// Takes part in the election until [`LeaseTask::release`]. Must be called inside a tokio runtime.
     #[must_use]
-    pub fn start(
-        election: LeaseElection,
-        client: kube::Client,
-        clock: Clock,
-        metrics: ControllerMetrics,
-        announce: fn(&str),
-    ) -> Self {
+    pub fn start(election: LeaseElection, parts: LeaseParts) -> Self {
         let (sender, state) = watch::channel(election.state(Instant::now()));
         let (stop, stopped) = oneshot::channel();
         let running = LeaseLoop {
             election,
-            client,
-            clock,
-            metrics,
+            parts,
             state: sender,
-            announce,
         };
         Self {
             state,
@@ -100,7 +102,7 @@ impl LeaseLoop {
                 () = sleep_until(wake) => {}
             }
         }
-        let now = self.clock.now();
+        let now = self.parts.clock.now();
         if let Some(request) = self.election.release(Instant::now(), now) {
             self.publish();
             if let LeaseAnswer::Failed(why) = self.send(&request).await {
@@ -111,7 +113,7 @@ impl LeaseLoop {
 
     /// One attempt to take or renew the Lease.
     async fn attempt(&mut self) {
-        let mut next = Some(self.election.begin(Instant::now(), self.clock.now()));
+        let mut next = Some(self.election.begin(Instant::now(), self.parts.clock.now()));
         while let Some(request) = next {
             let started = Instant::now();
             let answer = self.send(&request).await;
@@ -121,12 +123,12 @@ impl LeaseLoop {
             let times = [started, Instant::now()];
             next = self
                 .election
-                .answered(&request, answer, times, self.clock.now());
+                .answered(&request, answer, times, self.parts.clock.now());
         }
         self.publish();
     }
 
-    /// Sets the row, and prints a line when leadership changes.
+    /// Sets the row; prints a line and emits an Event when leadership changes.
     fn publish(&mut self) {
         let state = self.election.state(Instant::now());
         let LeaseName { identity, .. } = &self.election.name;
@@ -135,15 +137,27 @@ impl LeaseLoop {
         let label = LeaseLabel {
             name: self.election.name.name.clone(),
         };
-        let gauge = self.metrics.families().leader.get_or_create_owned(&label);
+        let gauge = self
+            .parts
+            .metrics
+            .families()
+            .leader
+            .get_or_create_owned(&label);
         gauge.set(i64::from(leads(&state)));
+        if leads(&before) != leads(&state) {
+            self.emit(if leads(&state) {
+                "became leader"
+            } else {
+                "stopped leading"
+            });
+        }
         if leads(&before) != leads(&state) || before.reason() != state.reason() {
             match state.reason() {
-                None => (self.announce)(&format!("this process leads ({identity})")),
+                None => (self.parts.announce)(&format!("this process leads ({identity})")),
                 Some(why) if leads(&before) => {
-                    (self.announce)(&format!("this process leads no more: {why}"));
+                    (self.parts.announce)(&format!("this process leads no more: {why}"));
                 }
-                Some(why) => (self.announce)(why),
+                Some(why) => (self.parts.announce)(why),
             }
         }
         self.state.send_if_modified(|current| {
@@ -151,6 +165,14 @@ impl LeaseLoop {
             *current = state;
             is_change
         });
+    }
+
+    /// Emits upstream's Event about the Lease.
+    fn emit(&self, what: &str) {
+        let message = format!("{} {what}", self.election.name.identity);
+        let about = self.election.identity();
+        let note = EventNote::new(EventSeverity::Normal, about, "LeaderElection", message);
+        self.parts.events.emit(REPORTER, note);
     }
 
     async fn send(&self, request: &LeaseRequest) -> LeaseAnswer {
@@ -179,7 +201,7 @@ impl LeaseLoop {
             Ok(mut request) => {
                 let accept = header::HeaderValue::from_static(json);
                 request.headers_mut().insert(header::ACCEPT, accept);
-                exchange(&self.client, request, &self.metrics).await
+                exchange(&self.parts.client, request, &self.parts.metrics).await
             }
             Err(error) => return LeaseAnswer::Failed(error.to_string()),
         };
