@@ -150,17 +150,7 @@ impl ControllerSet {
         if let Some(peers) = peers {
             background.push(tokio::spawn(rediscover(peers.contact(), feeds.clone())));
         }
-        let lease = election.map(|election| {
-            let parts = LeaseParts {
-                client: clients.lease(),
-                clock: clock.clone(),
-                metrics: metrics.clone(),
-                events: events.clone(),
-                announce: notice,
-            };
-            LeaseTask::start(election, parts)
-        });
-        let mut manager = ControllerManager::new(SharedParts {
+        let parts = SharedParts {
             client: clients.requests(),
             feeds: feeds.clone(),
             clock: clock.clone(),
@@ -168,7 +158,9 @@ impl ControllerSet {
             evidence: evidence.clone(),
             metrics: metrics.clone(),
             limit,
-        });
+        };
+        let lease = election.map(|election| start_election(election, clients.lease(), &parts));
+        let mut manager = ControllerManager::new(parts);
         let (collector, controllers) = launch(&mut ControllerLauncher {
             manager: &mut manager,
             flags,
@@ -295,6 +287,17 @@ fn start_feeds(
         ..FeedSetOptions::default()
     };
     FeedSet::start(clients.watches(), clock.clone(), rng, options)
+}
+
+fn start_election(election: LeaseElection, client: kube::Client, parts: &SharedParts) -> LeaseTask {
+    let parts = LeaseParts {
+        client,
+        clock: parts.clock.clone(),
+        metrics: parts.metrics.clone(),
+        events: parts.events.clone(),
+        announce: notice,
+    };
+    LeaseTask::start(election, parts)
 }
 
 /// Starts every enabled controller. The garbage collector's handle is also returned by itself.
