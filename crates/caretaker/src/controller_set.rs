@@ -137,19 +137,15 @@ impl ControllerSet {
             timing,
             election,
         } = options;
-        let metrics = ControllerMetrics::new();
-        caretaker_controllers::register_metrics(&metrics);
-        clients.register_metrics(&metrics);
+        let metrics = start_metrics(&clients);
         let evidence = EvidenceTrail::new();
         let seed = rng.u64();
         let feeds = start_feeds(&clients, &clock, rng, &metrics);
         // The driver of a dry run drops Events: an Event is a write, too.
         let (events, recorder) = EventSink::new(clients.requests(), clock.clone(), metrics.clone());
         let recorder = tokio::spawn(recorder.run());
-        let mut background = Vec::new();
-        if let Some(peers) = peers {
-            background.push(tokio::spawn(rediscover(peers.contact(), feeds.clone())));
-        }
+        let rediscovery =
+            peers.map(|peers| tokio::spawn(rediscover(peers.contact(), feeds.clone())));
         let parts = SharedParts {
             client: clients.requests(),
             feeds: feeds.clone(),
@@ -187,7 +183,7 @@ impl ControllerSet {
             feeds,
             collector,
             clock,
-            background,
+            background: rediscovery.into_iter().collect(),
             recorder,
             summary: None,
             evidence,
@@ -274,6 +270,13 @@ impl ControllerSet {
             let _ = timeout(SUMMARY_STOP_MAX, task).await;
         }
     }
+}
+
+fn start_metrics(clients: &ClusterClients) -> ControllerMetrics {
+    let metrics = ControllerMetrics::new();
+    caretaker_controllers::register_metrics(&metrics);
+    clients.register_metrics(&metrics);
+    metrics
 }
 
 fn start_feeds(
