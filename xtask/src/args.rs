@@ -10,8 +10,8 @@ use xtask::bench::{
     REQUEST_BUDGET, TTL_WORKERS,
 };
 use xtask::conformance::{
-    ApiRequest, E2eRequest, InteropRequest, KubectlRequest, RandomSchemas, RandomScripts,
-    RestoreRequest, SuiteRequest,
+    ApiRequest, E2eRequest, InteropRequest, KubectlRequest, RandomObjects, RandomSchemas,
+    RandomScripts, RestoreRequest, SuiteRequest,
 };
 use xtask::faults::FaultsRequest;
 use xtask::probe::ProbeRequest;
@@ -158,6 +158,8 @@ pub(crate) enum Conformance {
     Protobuf,
     /// Random schemas and objects on the embedded and on a real server: the same verdicts and the same objects
     Schema(RandomSchemas),
+    /// Built-in objects with random changes on the embedded and on a real server: the same verdicts and causes
+    Validation(RandomObjects),
 }
 
 #[derive(Debug, Subcommand)]

@@ -191,6 +191,11 @@ fn conformance(command: Conformance, out: &mut impl Write) -> Result<()> {
             let failure = "schemas are not answered alike";
             return print(&report, report.different(), failure, out);
         }
+        Conformance::Validation(objects) => {
+            let report = conformance::validation(&objects)?;
+            let failure = "writes are not answered alike";
+            return print(&report, report.different(), failure, out);
+        }
     };
     run_suite(suite, &request, out)
 }

@@ -13,6 +13,7 @@ mod random;
 mod restore;
 mod schema;
 mod suite;
+mod validation;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -39,6 +40,7 @@ pub use schema::{RandomSchemas, SchemaReport, schema};
 pub use suite::{
     CRON, ConformanceSuite, GC, POD_GC, SuiteReport, SuiteRequest, TTL, WORKLOADS, run_suite,
 };
+pub use validation::{RandomObjects, ValidationReport, validation};
 
 /// A run of the API suite.
 #[derive(Debug, clap::Args)]

@@ -59,7 +59,7 @@ mod store;
 mod strategy;
 mod tables;
 mod tokens;
-mod types;
+pub mod types;
 mod upkeep;
 mod verbs;
 mod watching;

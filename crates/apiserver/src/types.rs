@@ -26,14 +26,14 @@ const META_KINDS: [&str; 7] = [
 const SCHEMA: &str = "apiextensions.v1.JSONSchemaProps";
 
 /// Returns the types, which are read at the first call.
-pub(crate) fn types() -> &'static TypeTable {
+pub fn types() -> &'static TypeTable {
     static TABLE: LazyLock<TypeTable> =
         LazyLock::new(|| TypeTable::parse(TYPES).expect("a test reads the file"));
     &TABLE
 }
 
 /// Returns the type of an object; none for custom kinds.
-pub(crate) fn named(api_version: &str, kind: &str) -> Option<TypeRef> {
+pub fn named(api_version: &str, kind: &str) -> Option<TypeRef> {
     let (group, version) = split_group(api_version);
     let (package, version) = match (group, version) {
         ("", _) if META_KINDS.contains(&kind) => ("meta", "v1"),

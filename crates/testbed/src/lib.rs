@@ -11,6 +11,7 @@
 //! - [`ownership`]: random ownership scripts and the model of their ends; [`chaos`]: the same under faults.
 //! - [`faults`]: random ownership with real processes behind a faulty proxy, and its own model.
 //! - [`schemas`]: random schemas and objects for two servers.
+//! - [`validation`]: built-in objects with random changes for two servers.
 //! - [`kube_steps`]: everyday steps of the Rust client.
 //! - [`samples`]: upstream's samples of objects in JSON and in protobuf.
 //! - [`load`]: load drivers for benchmarks.
@@ -35,5 +36,6 @@ pub mod session;
 pub mod suites;
 pub mod target;
 pub mod transcript;
+pub mod validation;
 pub mod watching;
 pub mod wire;

@@ -3,7 +3,8 @@
 //! Every suite prints one JSON line per case and a last line with their number, by which `cargo xtask conformance` sees
 //! that the output is complete. `suites api --record` freezes the transcripts of the real server for `cargo test`, and
 //! `suites compare` reads the output of two runs of `suites api`. The other suites run with the controllers of their
-//! command line. `suites schema` sends random schemas and objects to two servers and prints their disagreements.
+//! command line. `suites schema` sends random schemas and objects to two servers and prints their disagreements;
+//! `suites validation` does so with objects of built-in kinds.
 //! `suites gc-random` runs random ownership scripts and prints what was left of each. `suites protobuf` compares upstream's
 //! samples of objects with our encoding.
 
@@ -11,6 +12,7 @@ mod cases;
 mod compare;
 mod random;
 mod schema;
+mod validation;
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -30,6 +32,7 @@ use cases::SuiteArgs;
 use compare::CompareArgs;
 use random::RandomArgs;
 use schema::SchemaArgs;
+use validation::ValidationArgs;
 
 /// Runs suites of test cases on API servers.
 #[derive(Parser)]
@@ -56,6 +59,8 @@ enum SuitesCommand {
     GcRandom(RandomArgs),
     /// Random schemas and objects, on the embedded server and on another one
     Schema(SchemaArgs),
+    /// Objects with random changes, on the embedded server and on another one
+    Validation(ValidationArgs),
     /// Everyday steps of kube, the Rust client
     Kube(ServerArgs),
     /// Simulated Nodes and Pods on a server, until this process is ended
@@ -104,6 +109,10 @@ fn main() -> anyhow::Result<ExitCode> {
         }
         SuitesCommand::Schema(schemas) => {
             runtime(false)?.block_on(schemas.run())?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        SuitesCommand::Validation(objects) => {
+            runtime(false)?.block_on(objects.run())?;
             return Ok(ExitCode::SUCCESS);
         }
         SuitesCommand::Kube(server) => {
