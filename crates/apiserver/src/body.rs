@@ -46,13 +46,23 @@ pub(crate) fn parse(
     let once = |value| ParsedBody {
         value,
         is_repeated: false,
+        yaml_lines: Vec::new(),
     };
     match (media_type(content_type).to_ascii_lowercase().as_str(), of) {
         ("" | "application/json", _) => {
             let (value, is_repeated) = strict::parse(bytes)?;
-            Ok(ParsedBody { value, is_repeated })
+            Ok(ParsedBody {
+                is_repeated,
+                ..once(value)
+            })
         }
-        ("application/yaml", _) => parse_yaml(bytes).map(once),
+        ("application/yaml", _) => {
+            let (value, yaml_lines) = parse_yaml(bytes)?;
+            Ok(ParsedBody {
+                yaml_lines,
+                ..once(value)
+            })
+        }
         (PROTOBUF, Some(of)) => match protobuf::read(bytes, of) {
             Ok(tree) => Ok(once(Value::Object(tree))),
             Err(ProtobufFault::Envelope(error)) => Err(BodyError::Envelope {
@@ -68,10 +78,14 @@ pub(crate) fn parse(
     }
 }
 
-/// Parses YAML, which includes JSON.
-pub(crate) fn parse_yaml(bytes: &[u8]) -> Result<Value, BodyError> {
+/// Parses YAML, which includes JSON. Returns a line of text for each repeated key.
+fn parse_yaml(bytes: &[u8]) -> Result<(Value, Vec<String>), BodyError> {
     let text = std::str::from_utf8(bytes).map_err(|error| BodyError::Syntax(error.to_string()))?;
-    serde_saphyr::from_str(text).map_err(|error| BodyError::Syntax(error.to_string()))
+    // The first parser refuses repeated keys, which are rare.
+    match serde_saphyr::from_str(text) {
+        Ok(value) => Ok((value, Vec::new())),
+        Err(error) => strict::yaml::parse(text).map_err(|_| BodyError::Syntax(error.to_string())),
+    }
 }
 
 /// A body as a tree of JSON.
@@ -80,6 +94,8 @@ pub(crate) struct ParsedBody {
     pub(crate) value: Value,
     /// An object in it had a key twice.
     pub(crate) is_repeated: bool,
+    /// The same for YAML: a line of text for each repeated key.
+    pub(crate) yaml_lines: Vec<String>,
 }
 
 /// A body that cannot be parsed.

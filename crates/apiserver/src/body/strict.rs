@@ -3,12 +3,17 @@
 //! Upstream's decoder takes the last value, merges objects, and names the path of each repeated key and of each unknown one in
 //! the order of the document. [`parse`] only notes that a key is repeated; [`report`] reads the text again, which is rare.
 
+mod patch;
+pub(crate) mod yaml;
+
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
+
+pub(crate) use patch::{PatchReport, report_patch};
 
 /// Parses JSON. The flag is set if an object has a key twice.
 pub(crate) fn parse(bytes: &[u8]) -> Result<(Value, bool), serde_json::Error> {

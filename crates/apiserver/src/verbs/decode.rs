@@ -10,7 +10,8 @@ use caretaker_machinery::status::{NamedResource, Status, StatusCause, quoted};
 use serde_json::Value;
 
 use super::ResourceRequest;
-use crate::body::strict::{self, UnknownSource};
+use super::update::PatchBody;
+use crate::body::strict::{self, PatchReport, UnknownSource};
 use crate::body::{self, BodyError, FieldError, ParsedBody};
 use crate::kinds::{KindTable, ServedKind, split_group};
 use crate::metadata::{self, ObjectTree, shape};
@@ -31,6 +32,10 @@ struct SourceText<'a> {
     /// An object in it has a key twice.
     is_repeated: bool,
     unknown: UnknownSource,
+    /// Repeated keys of a body in YAML, each with its line.
+    yaml_lines: Vec<String>,
+    /// Repeated keys of a JSON patch.
+    patch: Option<&'a PatchReport>,
 }
 
 // === impl SourceText ===
@@ -38,18 +43,41 @@ struct SourceText<'a> {
 impl SourceText<'_> {
     /// Returns the unknown fields of an object and those that its text repeats.
     fn report(&self, unknown: &[String]) -> Vec<String> {
+        let mut found = self.yaml_lines.clone();
         match self.text {
             Some(text) if self.is_repeated || !unknown.is_empty() => {
-                strict::report(text, unknown, self.unknown)
+                found.extend(strict::report(text, unknown, self.unknown));
             }
             _ => {
-                let unknown = unknown.iter();
-                unknown
-                    .map(|path| format!("unknown field {path:?}"))
-                    .collect()
+                if let Some(PatchReport { patch, object }) = self.patch {
+                    let known = object.iter().filter(|path| !is_within(path, unknown));
+                    found.extend(patch.iter().cloned());
+                    found.extend(known.map(|path| format!("duplicate field {path:?}")));
+                }
+                found.extend(unknown.iter().map(|path| format!("unknown field {path:?}")));
             }
         }
+        found
     }
+
+    /// Returns the error of strict decoding for what was found. Upstream joins the lines of YAML in their parser's way.
+    fn error(&self, found: &[String]) -> FieldError {
+        let (lines, rest) = found.split_at(self.yaml_lines.len());
+        let lines = match lines {
+            [] => None,
+            lines => Some(format!("yaml: unmarshal errors:\n  {}", lines.join("\n  "))),
+        };
+        let all: Vec<String> = lines.into_iter().chain(rest.iter().cloned()).collect();
+        FieldError::Unknown(all.join(", "))
+    }
+}
+
+/// Reports whether a path leads into a field that is unknown.
+fn is_within(path: &str, unknown: &[String]) -> bool {
+    let mut starts = unknown
+        .iter()
+        .filter_map(|field| path.strip_prefix(field.as_str()));
+    starts.any(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
 /// Decodes the body of a create or update.
@@ -65,15 +93,18 @@ pub(super) fn decode_body(
         ))
     };
     let of = types::served(kind);
-    let ParsedBody { value, is_repeated } =
-        match body::parse(&request.content_type, &request.body, of) {
-            Ok(parsed) => parsed,
-            Err(BodyError::Message { names, error }) if error != ProtoError::TooManyValues => {
-                check_builtin(kinds, kind, &names)?;
-                return Err(cannot_be_handled(&error));
-            }
-            Err(error) => return Err(error.to_status(&kind.kind)),
-        };
+    let ParsedBody {
+        value,
+        is_repeated,
+        yaml_lines,
+    } = match body::parse(&request.content_type, &request.body, of) {
+        Ok(parsed) => parsed,
+        Err(BodyError::Message { names, error }) if error != ProtoError::TooManyValues => {
+            check_builtin(kinds, kind, &names)?;
+            return Err(cannot_be_handled(&error));
+        }
+        Err(error) => return Err(error.to_status(&kind.kind)),
+    };
     let tree = body::object(value, &kind.kind)?;
     if kind.custom.is_none() {
         check_builtin(kinds, kind, &tree)?;
@@ -88,6 +119,8 @@ pub(super) fn decode_body(
             None => UnknownSource::Types,
             Some(_) => UnknownSource::Schema,
         },
+        yaml_lines,
+        patch: None,
     };
     decode_tree(request, tree, &source).map_err(|error| cannot_be_handled(&error))
 }
@@ -96,7 +129,7 @@ pub(super) fn decode_body(
 pub(super) fn decode_patched(
     request: &ResourceRequest,
     patched: &Value,
-    is_repeated: bool,
+    patch: &PatchBody,
 ) -> Result<DecodedBody, Status> {
     let kind = &request.kind;
     let Value::Object(tree) = patched else {
@@ -114,9 +147,11 @@ pub(super) fn decode_patched(
         return Err(invalid_patch(patched, &why));
     }
     let source = SourceText {
-        text: is_repeated.then_some(&request.body),
-        is_repeated,
+        text: patch.is_repeated.then_some(&request.body),
+        is_repeated: patch.is_repeated,
         unknown: UnknownSource::Schema,
+        yaml_lines: Vec::new(),
+        patch: Some(&patch.report),
     };
     let decoded = decode_tree(request, tree.clone(), &source);
     decoded.map_err(|error| invalid_patch(patched, &error.to_string()))
@@ -143,7 +178,7 @@ pub(super) fn set_namespace(
 }
 
 /// Brings a tree into its stored form.
-/// DEVIATION(field-validation): keys that are repeated in YAML or in a JSON patch are not reported.
+/// DEVIATION(field-validation): keys that are repeated in an item that a JSON patch appends are reported of the patch only.
 fn decode_tree(
     request: &ResourceRequest,
     mut tree: ObjectTree,
@@ -169,7 +204,7 @@ fn decode_tree(
         _ => source.report(&unknown),
     };
     if request.query.get("fieldValidation") == Some("Strict") && !warnings.is_empty() {
-        return Err(FieldError::Unknown(warnings.join(", ")));
+        return Err(source.error(&warnings));
     }
     defaults::fill(kind, &mut tree);
     Ok(DecodedBody { tree, warnings })

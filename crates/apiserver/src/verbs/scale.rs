@@ -67,7 +67,7 @@ async fn patch(server: &ServerState, request: &ResourceRequest) -> Result<VerbRe
         }
         let served = convert::served(&for_scale.kind, &scale.tree);
         let patched = patch.apply(&for_scale.kind, served)?;
-        let mut decoded = decode::decode_patched(&for_scale, &patched, false)?;
+        let mut decoded = decode::decode_patched(&for_scale, &patched, &patch)?;
         write.match_path(&mut decoded.tree)?;
         plan(write, old, &decoded)
     };

@@ -8,7 +8,7 @@ use super::create::InsertOrigin;
 use super::delete::storage_error;
 use super::write::{OwnerSource, WritePlan, WriteRequest};
 use super::{ResourceRequest, VerbReply, decode};
-use crate::body;
+use crate::body::{self, strict};
 use crate::fields;
 use crate::kinds::ServedKind;
 use crate::metadata::{self, ObjectTree};
@@ -28,8 +28,10 @@ enum PatchType {
 pub(super) struct PatchBody {
     patch_type: PatchType,
     patch: Value,
-    /// A key occurs twice in it, and that is reported.
-    is_repeated: bool,
+    /// A key occurs twice in it, and it is no JSON patch.
+    pub(super) is_repeated: bool,
+    /// Repeated and unknown keys of a JSON patch.
+    pub(super) report: strict::PatchReport,
 }
 
 /// Replaces an object by the body; creates it if the kind allows that and it does not exist.
@@ -66,7 +68,7 @@ pub(super) async fn patch(
     let apply = |write: &mut WriteRequest<'_>, old: &ObjectTree| -> Result<WritePlan, Status> {
         let served = convert::served(&request.kind, old);
         let patched = patch.apply(&request.kind, served)?;
-        let mut decoded = decode::decode_patched(request, &patched, patch.is_repeated)?;
+        let mut decoded = decode::decode_patched(request, &patched, &patch)?;
         write.match_path(&mut decoded.tree)?;
         write.plan_update(old, decoded, OwnerSource::PatchedObject)
     };
@@ -82,12 +84,17 @@ impl PatchBody {
             let cause = StatusCause::forbidden("force", "may not be specified for non-apply patch");
             return Err(invalid_options("PatchOptions", vec![cause]));
         }
-        let (patch, is_repeated) = body::strict::parse(&request.body)
+        let (patch, is_repeated) = strict::parse(&request.body)
             .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
+        let report = match patch_type {
+            PatchType::Json => strict::report_patch(&request.body, &patch, is_repeated),
+            PatchType::Merge | PatchType::Strategic => strict::PatchReport::default(),
+        };
         Ok(Self {
             patch_type,
             patch,
             is_repeated: is_repeated && patch_type != PatchType::Json,
+            report,
         })
     }
 

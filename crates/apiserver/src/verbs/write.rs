@@ -107,6 +107,7 @@ impl<'a> WriteRequest<'a> {
 
     /// Checks that name and namespace in the object are those of the path, and sets the namespace if it is absent.
     pub(super) fn match_path(&self, tree: &mut ObjectTree) -> Result<(), Status> {
+        set_namespace(self.request, tree)?;
         let (given, expected) = (metadata::text(tree, "name"), self.request.name());
         if given.is_empty() {
             return Err(Status::bad_request(format!(
@@ -118,7 +119,7 @@ impl<'a> WriteRequest<'a> {
                 "the name of the object ({given}) does not match the name on the URL ({expected})"
             )));
         }
-        set_namespace(self.request, tree)
+        Ok(())
     }
 
     /// Updates the stored object. `plan` gets the stored tree, and runs again at each attempt.
