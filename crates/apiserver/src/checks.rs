@@ -6,6 +6,7 @@
 //! Values are borrowed, and a path becomes text only for a cause.
 //! DEVIATION(validation): not all rules of upstream have rows; `docs/deviations.md` lists by kind what is left out.
 
+mod cluster;
 mod containers;
 mod formats;
 mod network;
@@ -37,6 +38,7 @@ pub(crate) fn faults(change: &ObjectChange<'_>) -> Vec<StatusCause> {
     match stored(change.kind) {
         Some(root) if change.part == ObjectPart::Main => {
             let mut visit = Visit {
+                group: &change.kind.group,
                 new: change.new,
                 old: change.old,
                 path: Vec::new(),
@@ -52,6 +54,8 @@ pub(crate) fn faults(change: &ObjectChange<'_>) -> Vec<StatusCause> {
 
 /// A walk through one object.
 struct Visit<'a> {
+    /// The API group that the request names.
+    group: &'a str,
     new: &'a ObjectTree,
     /// The stored object that `new` replaces; none for a create.
     old: Option<&'a ObjectTree>,
@@ -81,7 +85,7 @@ impl<'a> Visit<'a> {
         let mut missing = None;
         for row in rows {
             let is_skipped = missing == Some(row.field) && !row.rule.checks_empty();
-            if is_skipped || !row.when.holds(object) {
+            if is_skipped || !row.when.holds(object, self.old.is_none()) {
                 continue;
             }
             if self.check_field(row, object) == FieldState::Missing {
@@ -395,6 +399,13 @@ impl<'a> Visit<'a> {
             _ => Ok("null".to_owned()),
         };
         shown.unwrap_or_default()
+    }
+
+    /// Returns a value of a type as messages show it.
+    fn shown_struct(&self, of: &str, value: &Value) -> String {
+        let of = types().named(of);
+        let shown = of.map(|of| serde_json::to_string(&ShownStruct { of, value }));
+        shown.and_then(Result::ok).unwrap_or_default()
     }
 
     /// Returns the value at a path from the object as messages show it.

@@ -5,6 +5,7 @@
 use caretaker_machinery::names::{label, qualified_name, subdomain};
 use serde_json::Value;
 
+use super::cluster::endpoint_ip;
 use super::table::CheckFn;
 use super::{Visit, formats, list, text};
 
@@ -260,7 +261,19 @@ fn endpoint_addresses(v: &mut Visit<'_>) {
         let path = format!("addresses[{at}]");
         match kind {
             "FQDN" => v.invalid_all(&path, address, &subdomain(address)),
-            _ => v.invalid_all(&path, address, &formats::ip(address)),
+            kind => {
+                let faults = formats::ip(address);
+                v.invalid_all(&path, address, &faults);
+                if !faults.is_empty() {
+                    continue;
+                }
+                if kind == "IPv4" && address.contains(':') {
+                    v.invalid("addresses", address, "must be an IPv4 address");
+                } else if kind == "IPv6" && !address.contains(':') {
+                    v.invalid("addresses", address, "must be an IPv6 address");
+                }
+                endpoint_ip(v, &path, address);
+            }
         }
     }
     for key in v

@@ -27,7 +27,7 @@ pub(super) const CHECKS: &[(&str, CheckFn)] = &[
     ("limit-item", limit_item),
     ("limit-types", limit_types),
     ("pod-cidr", pod_cidr),
-    ("event-namespace", event_namespace),
+    ("limit-type", limit_type),
     ("secret-type", secret_type),
     ("quota-scopes", quota_scopes),
 ];
@@ -328,17 +328,27 @@ fn taints(v: &mut Visit<'_>) {
 }
 
 /// An Event is in the namespace of the object that it is about.
-fn event_namespace(v: &mut Visit<'_>) {
-    let namespace = text(v.get("involvedObject"), "namespace");
-    if !namespace.is_empty() && namespace != text(v.get("metadata"), "namespace") {
-        let why = "does not match event.namespace";
-        v.invalid("involvedObject.namespace", namespace, why);
+fn limit_type(v: &mut Visit<'_>) {
+    let name = v.get("type").as_str().unwrap_or_default();
+    let faults = qualified_name(name);
+    v.invalid_all("type", name, &faults);
+    let standard = ["Container", "PersistentVolumeClaim", "Pod"];
+    if faults.is_empty() && !name.contains('/') && !standard.contains(&name) {
+        let why = "must be a standard limit type or fully qualified";
+        v.invalid("type", name, why);
     }
 }
 
 /// A Node keeps its addresses once it has some.
 fn pod_cidr(v: &mut Visit<'_>) {
-    for (at, cidr) in list(&v.get("spec")["podCIDRs"]).iter().enumerate() {
+    let spec = v.get("spec");
+    // Of two fields that contradict each other, the older counts.
+    let older = &spec["podCIDR"];
+    let cidrs = match list(&spec["podCIDRs"]) {
+        [first, ..] if !older.is_null() && first != older => std::slice::from_ref(older),
+        cidrs => cidrs,
+    };
+    for (at, cidr) in cidrs.iter().enumerate() {
         let cidr = cidr.as_str().unwrap_or_default();
         let path = format!("spec.podCIDRs[{at}]");
         v.invalid_all(&path, cidr, &super::formats::cidr(cidr));
@@ -346,7 +356,7 @@ fn pod_cidr(v: &mut Visit<'_>) {
     let old = v
         .old
         .map_or(super::ABSENT, |old| super::find(old, "spec.podCIDRs"));
-    if !list(old).is_empty() && v.get("spec")["podCIDRs"] != *old {
+    if !list(old).is_empty() && cidrs != list(old) {
         let why = "node updates may not change podCIDR except from \"\" to valid";
         v.forbidden("spec.podCIDRs", why);
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::resources::parse;
 use super::table::CheckFn;
-use super::{Visit, list, text};
+use super::{Visit, find, list, text};
 
 pub(super) const CHECKS: &[(&str, CheckFn)] = &[
     ("access-modes", access_modes),
@@ -20,6 +20,14 @@ pub(super) const CHECKS: &[(&str, CheckFn)] = &[
     ("provisioner", provisioner),
     ("attributes-class", attributes_class),
     ("volume-source-kept", volume_source_kept),
+    ("volume-affinity-kept", volume_affinity_kept),
+    ("driver-name", driver_name),
+    ("attachment-source", attachment_source),
+    ("attributes-driver", attributes_driver),
+    ("csi-driver", csi_driver),
+    ("csi-node-driver", csi_node_driver),
+    ("csi-drivers-kept", csi_drivers_kept),
+    ("topology-terms", topology_terms),
 ];
 
 const MODES: [&str; 4] = [
@@ -185,5 +193,194 @@ fn volume_source_kept(v: &mut Visit<'_>) {
     }
     if new["volumeMode"] != old["volumeMode"] {
         v.invalid("volumeMode", &new["volumeMode"], "field is immutable");
+    }
+}
+
+/// The name of a CSI driver, in whichever field the current struct has it.
+fn driver_name(v: &mut Visit<'_>) {
+    let field = match v.own_type() {
+        "VolumeAttachmentSpec" => "attacher",
+        _ => "name",
+    };
+    let name = v.get(field).as_str().unwrap_or_default();
+    if name.is_empty() {
+        return v.required(field, "");
+    }
+    if name.len() > 63 {
+        v.too_long(field, 63);
+    }
+    v.invalid_all(field, name, &subdomain(&name.to_lowercase()));
+}
+
+fn attachment_source(v: &mut Visit<'_>) {
+    let (inline, name) = (v.get("inlineVolumeSpec"), v.get("persistentVolumeName"));
+    let why = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
+    match (inline.is_null(), name.as_str()) {
+        (true, None) => v.required("", why),
+        (false, Some(_)) => v.forbidden("", why),
+        (true, Some("")) => {
+            let why = "must specify non empty persistentVolumeName";
+            v.required("persistentVolumeName", why);
+        }
+        _ => {}
+    }
+    if let Some(name) = name.as_str() {
+        v.invalid_all("persistentVolumeName", name, &subdomain(name));
+    }
+}
+
+fn attributes_driver(v: &mut Visit<'_>) {
+    let name = v.get("driverName").as_str().unwrap_or_default();
+    if name.is_empty() {
+        v.required("driverName", "");
+    } else {
+        let name = name.to_lowercase();
+        v.invalid_all("driverName", &name, &qualified_name(&name));
+    }
+    let parameters = v.get("parameters").as_object();
+    if parameters.is_none_or(serde_json::Map::is_empty) {
+        v.required("parameters", "must contain at least one key/value pair");
+    }
+    if parameters.is_some_and(|map| map.contains_key("")) {
+        v.invalid("parameters", "", "field can not be empty.");
+    }
+    for field in ["driverName", "parameters"] {
+        if v.old.is_some_and(|old| find(old, field) != v.get(field)) {
+            v.forbidden(field, &format!("updates to {field} are forbidden."));
+        }
+    }
+}
+
+fn csi_driver(v: &mut Visit<'_>) {
+    // The messages name this field otherwise than the type does.
+    if v.get("attachRequired").is_null() {
+        v.required("attachedRequired", "");
+    }
+    for field in ["podInfoOnMount", "storageCapacity"] {
+        if v.get(field).is_null() {
+            v.required(field, "");
+        }
+    }
+    let requests = list(v.get("tokenRequests"));
+    for (at, request) in requests.iter().enumerate() {
+        let audience = text(request, "audience");
+        if requests[..at]
+            .iter()
+            .any(|other| text(other, "audience") == audience)
+        {
+            v.duplicate(&format!("tokenRequests[{at}].audience"), audience);
+            continue;
+        }
+        if let Some(seconds @ ..600) = request["expirationSeconds"].as_i64() {
+            let why = "may not specify a duration less than 10 minutes";
+            v.invalid(
+                &format!("tokenRequests[{at}].expirationSeconds"),
+                seconds,
+                why,
+            );
+        }
+    }
+    for mode in list(v.get("volumeLifecycleModes")) {
+        let mode = mode.as_str().unwrap_or_default();
+        if !["Persistent", "Ephemeral"].contains(&mode) {
+            v.unsupported("volumeLifecycleModes", mode, &["Persistent", "Ephemeral"]);
+        }
+    }
+    let kept = v.get("serviceAccountTokenInSecrets");
+    if !kept.is_null() && requests.is_empty() {
+        let why = "serviceAccountTokenInSecrets is set but no tokenRequests are specified";
+        v.invalid("serviceAccountTokenInSecrets", kept, why);
+    }
+    let fields = [
+        ("attachedRequired", "attachRequired"),
+        ("volumeLifecycleModes", "volumeLifecycleModes"),
+    ];
+    for (shown, field) in fields {
+        let old = v.old.map(|old| &find(old, "spec")[field]);
+        if old.is_some_and(|old| old != v.get(field)) {
+            v.invalid(shown, v.get(field), "field is immutable");
+        }
+    }
+}
+
+fn csi_node_driver(v: &mut Visit<'_>) {
+    let id = v.get("nodeID").as_str().unwrap_or_default();
+    if id.len() > 192 {
+        v.invalid("nodeID", id, "must be 192 characters or less");
+    }
+    let keys = list(v.get("topologyKeys"));
+    for (at, key) in keys.iter().enumerate() {
+        let name = key.as_str().unwrap_or_default();
+        if name.is_empty() {
+            v.required("", "");
+        }
+        if keys[..at].contains(key) {
+            v.duplicate("", name);
+        }
+        v.invalid_all("", name, &qualified_name(name));
+    }
+}
+
+/// An update keeps the drivers that it names, but for what they can attach.
+fn csi_drivers_kept(v: &mut Visit<'_>) {
+    let Some(old) = v.old else {
+        return;
+    };
+    let rest = |driver: &Value| {
+        let mut driver = driver.clone();
+        driver
+            .as_object_mut()
+            .map(|driver| driver.remove("allocatable"));
+        driver
+    };
+    for old in list(find(old, "spec.drivers")) {
+        for new in list(find(v.new, "spec.drivers")) {
+            if text(old, "name") == text(new, "name") && rest(old) != rest(new) {
+                let shown = v.shown_struct("storage.v1.CSINodeDriver", &rest(new));
+                let message = format!("Invalid value: {shown}: field is immutable");
+                v.push("FieldValueInvalid", "spec.drivers", message);
+            }
+        }
+    }
+}
+
+fn topology_terms(v: &mut Visit<'_>) {
+    let expressions = list(v.get("matchLabelExpressions"));
+    for (at, expression) in expressions.iter().enumerate() {
+        let own = |field: &str| format!("matchLabelExpressions[{at}].{field}");
+        let values = list(&expression["values"]);
+        if values.is_empty() {
+            v.required(&own("values"), "");
+        }
+        for (number, value) in values.iter().enumerate() {
+            if values[..number].contains(value) {
+                let path = own(&format!("values[{number}]"));
+                v.duplicate(&path, value.as_str().unwrap_or_default());
+            }
+        }
+        let key = text(expression, "key");
+        v.invalid_all(&own("key"), key, &qualified_name(key));
+        if expressions[..at]
+            .iter()
+            .any(|other| text(other, "key") == key)
+        {
+            v.duplicate(&own("key"), key);
+        }
+    }
+}
+
+fn volume_affinity_kept(v: &mut Visit<'_>) {
+    let affinity = find(v.new, "spec.nodeAffinity");
+    let old = v
+        .old
+        .map_or(super::ABSENT, |old| find(old, "spec.nodeAffinity"));
+    if !old.is_null() && old != affinity {
+        let shown = v.shown_at("spec.nodeAffinity", affinity);
+        let why = "field is immutable, except for updating from beta label to GA";
+        v.push(
+            "FieldValueInvalid",
+            "nodeAffinity",
+            format!("Invalid value: {shown}: {why}"),
+        );
     }
 }

@@ -5,7 +5,9 @@ use std::sync::LazyLock;
 use caretaker_machinery::types::TypeRef;
 use serde_json::Value;
 
-use super::{Visit, containers, formats, is_missing, network, pods, policy, storage, workloads};
+use super::{
+    Visit, cluster, containers, formats, is_missing, network, pods, policy, storage, workloads,
+};
 use crate::metadata::ObjectTree;
 use crate::types::types;
 
@@ -56,6 +58,8 @@ pub(super) struct NumberRule {
 /// The condition under which a row applies; it names a field of the same struct.
 pub(super) enum CheckCondition {
     Always,
+    /// The object is new.
+    Create,
     Present(&'static str),
     Absent(&'static str),
     Equals(&'static str, &'static str),
@@ -131,7 +135,10 @@ impl CheckRule {
 impl CheckRule {
     /// Reports whether the rule also applies to an empty value.
     pub(super) fn checks_empty(&self) -> bool {
-        matches!(self, CheckRule::Text(_, true) | CheckRule::Words(_, true))
+        matches!(
+            self,
+            CheckRule::Text(_, true) | CheckRule::Words(_, true) | CheckRule::Immutable
+        )
     }
 }
 
@@ -182,6 +189,9 @@ impl NumberRule {
 
 impl CheckCondition {
     fn parse(text: &'static str) -> Self {
+        if text == "@create" {
+            return CheckCondition::Create;
+        }
         match (text.split_once("!="), text.split_once('=')) {
             (Some((field, value)), _) => CheckCondition::Differs(field, value),
             (None, Some((field, value))) => CheckCondition::Equals(field, value),
@@ -192,7 +202,7 @@ impl CheckCondition {
         }
     }
 
-    pub(super) fn holds(&self, object: &ObjectTree) -> bool {
+    pub(super) fn holds(&self, object: &ObjectTree, is_create: bool) -> bool {
         let is = |field: &str, value: &str| match object.get(field) {
             Some(Value::String(text)) => text == value,
             Some(Value::Bool(flag)) => value == if *flag { "true" } else { "false" },
@@ -200,6 +210,7 @@ impl CheckCondition {
         };
         match *self {
             CheckCondition::Always => true,
+            CheckCondition::Create => is_create,
             CheckCondition::Present(field) => object.get(field).is_some_and(|v| !is_missing(v)),
             CheckCondition::Absent(field) => object.get(field).is_none_or(is_missing),
             CheckCondition::Equals(field, value) => is(field, value),
@@ -211,6 +222,7 @@ impl CheckCondition {
 /// Finds a function by the name that rows use.
 fn function(name: &str) -> Option<CheckFn> {
     let tables = [
+        cluster::CHECKS,
         containers::CHECKS,
         network::CHECKS,
         pods::CHECKS,

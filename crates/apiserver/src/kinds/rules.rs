@@ -24,6 +24,8 @@ pub(crate) struct KindRules {
     /// A delete waits for the grace period.
     pub(crate) graceful: bool,
     pub(crate) names: NameRule,
+    /// Finalizers need no domain.
+    pub(crate) free_finalizers: bool,
     /// Selectable fields beyond the metadata's.
     pub(crate) fields: Vec<SelectableField>,
     /// A create may set the status although it is a subresource.
@@ -96,6 +98,7 @@ impl KindRules {
                 ("orphans", "") => rules.policy = DefaultPolicy::Orphan,
                 ("no-finalizers", "") => rules.policy = DefaultPolicy::Unsupported,
                 ("graceful", "") => rules.graceful = true,
+                ("free-finalizers", "") => rules.free_finalizers = true,
                 ("name", "label") => rules.names = NameRule::Label,
                 ("name", "path") => rules.names = NameRule::PathSegment,
                 ("fields", list) => {

@@ -35,7 +35,8 @@ pub(crate) fn faults(kind: &ServedKind, object: &ObjectTree) -> Vec<StatusCause>
     label_faults(object, &mut causes);
     annotation_faults(object, &mut causes);
     owner_faults(object, &mut causes);
-    finalizer_faults(kind.custom.is_none(), object, &mut causes);
+    let is_standard = kind.custom.is_none() && !kind.rules.free_finalizers;
+    finalizer_faults(is_standard, object, &mut causes);
     causes
 }
 

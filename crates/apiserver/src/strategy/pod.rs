@@ -165,7 +165,14 @@ fn with_mutable_fields_of(old: &Value, new: &Value) -> Value {
     if old["terminationGracePeriodSeconds"].as_i64() < Some(0) {
         restore_field(&mut new, old, "terminationGracePeriodSeconds");
     }
-    let tolerations = |spec: &Value| spec["tolerations"].as_array().cloned().unwrap_or_default();
+    // An update may change how long a Pod tolerates.
+    let tolerations = |spec: &Value| {
+        let mut list = spec["tolerations"].as_array().cloned().unwrap_or_default();
+        for toleration in list.iter_mut().filter_map(Value::as_object_mut) {
+            toleration.remove("tolerationSeconds");
+        }
+        list
+    };
     let now = tolerations(&new);
     if tolerations(old).iter().all(|kept| now.contains(kept)) {
         restore_field(&mut new, old, "tolerations");
