@@ -9,6 +9,7 @@
 use caretaker_machinery::status::{Status, StatusDetails};
 
 use crate::kinds::ServedKind;
+use crate::tables;
 
 /// Media types of objects, as errors name them.
 pub(crate) const MEDIA_TYPES: [&str; 3] = ["application/json", "application/yaml", PROTOBUF];
@@ -78,6 +79,8 @@ pub(crate) enum ResponseEncoding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum EndpointForms {
     Builtin,
+    /// Objects that upstream has no table convertor for.
+    Untabled,
     /// Objects without a type: only their metadata can be a message.
     Custom,
     /// Nothing but aggregated discovery.
@@ -108,15 +111,17 @@ impl<'a> AcceptHeader<'a> {
         accept
     }
 
-    /// Returns the format of an object, a list or a watch of this kind.
+    /// Returns the format of an object, a list or a watch of this kind, or of one of its subresources.
     pub(crate) fn resource(
         &self,
         kind: &ServedKind,
+        subresource: Option<&str>,
         endpoint: ResourceEndpoint,
     ) -> Result<ResponseFormat, Status> {
         let forms = match kind.custom {
             Some(_) => EndpointForms::Custom,
-            None => EndpointForms::Builtin,
+            None if tables::has_table(kind, subresource) => EndpointForms::Builtin,
+            None => EndpointForms::Untabled,
         };
         let route = match endpoint {
             ResourceEndpoint::Connection => return Ok(self.status()),
@@ -126,7 +131,7 @@ impl<'a> AcceptHeader<'a> {
                 [&MEDIA_TYPES[..], &STREAM_TYPES].concat()
             }
         };
-        if forms == EndpointForms::Builtin {
+        if forms != EndpointForms::Custom {
             self.check_route(&route)?;
         }
         let format = self.choose(forms);
@@ -290,7 +295,7 @@ impl<'a> AcceptClause<'a> {
                 match form {
                     "PartialObjectMetadata" => Some(ResponseForm::Metadata(version)),
                     "PartialObjectMetadataList" => Some(ResponseForm::MetadataList(version)),
-                    "Table" if encoding != ResponseEncoding::Protobuf => {
+                    "Table" if encoding != ResponseEncoding::Protobuf && forms.has_tables() => {
                         Some(ResponseForm::Table(version))
                     }
                     _ => None,
@@ -314,6 +319,10 @@ impl<'a> AcceptClause<'a> {
 
 impl EndpointForms {
     fn converts_objects(self) -> bool {
+        self.has_tables() || self == EndpointForms::Untabled
+    }
+
+    fn has_tables(self) -> bool {
         matches!(self, EndpointForms::Builtin | EndpointForms::Custom)
     }
 
@@ -494,6 +503,12 @@ mod tests {
                 Some(mk_format(metadata, proto)),
             ),
             (partial, EndpointForms::Plain, None),
+            (
+                partial,
+                EndpointForms::Untabled,
+                Some(mk_format(metadata, proto)),
+            ),
+            (table, EndpointForms::Untabled, None),
             (
                 table,
                 EndpointForms::Custom,

@@ -43,6 +43,29 @@ pub(crate) enum IncludeObject {
     Object,
 }
 
+/// Subresources that upstream has no table convertor for: those that are no view of their object, and some that are.
+const UNTABLED: [&str; 8] = [
+    "approval",
+    "binding",
+    "ephemeralcontainers",
+    "eviction",
+    "finalize",
+    "log",
+    "resize",
+    "token",
+];
+/// The kinds whose status is among them.
+const UNTABLED_STATUS: [&str; 3] = ["apiservices", "customresourcedefinitions", "resourceclaims"];
+
+/// Returns whether a built-in kind, or its subresource, can be a table. Reviews and Bindings cannot.
+pub(crate) fn has_table(kind: &ServedKind, subresource: Option<&str>) -> bool {
+    match subresource {
+        None => kind.allows("list"),
+        Some("status") => !UNTABLED_STATUS.contains(&kind.plural.as_str()),
+        Some(part) => !UNTABLED.contains(&part),
+    }
+}
+
 // === impl TableContext ===
 
 impl TableContext {
@@ -56,7 +79,9 @@ impl TableContext {
     ) -> Vec<u8> {
         let columns = TableColumns::of(kind);
         let mut bytes = head(version, &meta.to_value(), Some(&columns));
-        for (index, object) in objects.enumerate() {
+        let mut objects: Vec<&StoredObject> = objects.collect();
+        builtin::sort(kind, &mut objects);
+        for (index, object) in objects.into_iter().enumerate() {
             if index > 0 {
                 bytes.push(b',');
             }

@@ -118,7 +118,8 @@ pub(crate) async fn serve(
         Some(part) if connect::serves(part) => ResourceEndpoint::Connection,
         _ => verb.endpoint(),
     };
-    let response = match accept.resource(&request.kind, endpoint) {
+    let subresource = request.subresource.as_deref();
+    let response = match accept.resource(&request.kind, subresource, endpoint) {
         Ok(format) => {
             request.format = format;
             answer(server, &request, verb).await

@@ -12,6 +12,7 @@ use super::columns::CellSource::{Age, At, CreatedAt, Name, NameOf, Number, Of, T
 use super::columns::{CellSource, TableColumn};
 use super::{events, extensions, nodes, pods, policies, services, volumes, workloads};
 use crate::kinds::ServedKind;
+use crate::store::StoredObject;
 
 const UNKNOWN: &str = "<unknown>";
 pub(super) const UNSET: &str = "<unset>";
@@ -28,6 +29,18 @@ pub(super) fn conditions(kind: &ServedKind, tree: &Value) -> Option<Value> {
     match (kind.group.as_str(), kind.plural.as_str()) {
         ("", "pods") => pods::conditions(tree),
         _ => None,
+    }
+}
+
+/// Sorts the rows of kinds whose order is not that of their names: FlowSchemas match in the order of their precedence.
+pub(super) fn sort(kind: &ServedKind, objects: &mut [&StoredObject]) {
+    if (kind.group.as_str(), kind.plural.as_str())
+        == ("flowcontrol.apiserver.k8s.io", "flowschemas")
+    {
+        objects.sort_by_cached_key(|object| {
+            let precedence = object.to_value()["spec"]["matchingPrecedence"].as_i64();
+            precedence.unwrap_or_default()
+        });
     }
 }
 

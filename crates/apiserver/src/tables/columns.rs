@@ -11,6 +11,9 @@ use super::path::JsonPath;
 use super::{builtin, cells};
 use crate::kinds::ServedKind;
 
+/// The name of a column without a definition: its cells follow those of the defined ones.
+pub(super) const UNDEFINED: &str = "";
+
 /// The columns of a kind in order.
 pub(super) struct TableColumns(Cow<'static, [TableColumn]>);
 
@@ -63,7 +66,8 @@ impl TableColumns {
 
     /// The column definitions in wire format.
     pub(super) fn definitions(&self) -> Value {
-        self.0.iter().map(TableColumn::definition).collect()
+        let defined = self.0.iter().filter(|column| column.name != UNDEFINED);
+        defined.map(TableColumn::definition).collect()
     }
 
     /// Whether a cell needs more than the metadata of an object.

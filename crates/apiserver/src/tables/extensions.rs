@@ -1,15 +1,12 @@
 //! Columns of admission policies, flow control, CSI, dynamic resources and the rest of the kinds that
 //! extend a cluster. Mirrors the printer of kube-apiserver 1.36.
-//!
-//! DEVIATION(few-columns): FlowSchemas are listed by name, upstream sorts them by precedence. The row of an IPAddress has
-//! no age, for which upstream has a cell without a column.
 
 use serde_json::Value;
 
 use super::builtin::{AGE, NAME, UNSET, flag, number, text};
 use super::cells::{self, NONE, items, text as string};
-use super::columns::CellSource::{NameOf, Of, Text};
-use super::columns::TableColumn;
+use super::columns::CellSource::{Age, NameOf, Of, Text};
+use super::columns::{TableColumn, UNDEFINED};
 use super::policies;
 
 pub(super) const COMPONENT_STATUSES: &[TableColumn] = &[
@@ -39,7 +36,9 @@ pub(super) const REVISIONS: &[TableColumn] = &[
     AGE,
 ];
 
-pub(super) const IP_ADDRESSES: &[TableColumn] = &[NAME, text("ParentRef", Of(parent))];
+/// As upstream, the age has a cell and no definition.
+pub(super) const IP_ADDRESSES: &[TableColumn] =
+    &[NAME, text("ParentRef", Of(parent)), text(UNDEFINED, Age)];
 
 pub(super) const SERVICE_CIDRS: &[TableColumn] = &[
     NAME,
@@ -49,7 +48,10 @@ pub(super) const SERVICE_CIDRS: &[TableColumn] = &[
 
 pub(super) const CSI_DRIVERS: &[TableColumn] = &[
     NAME,
-    flag("AttachRequired", Of(|of| is(&of["spec"]["attachRequired"]))),
+    flag(
+        "AttachRequired",
+        Of(|of| (of["spec"]["attachRequired"] != false).into()),
+    ),
     flag("PodInfoOnMount", Of(|of| is(&of["spec"]["podInfoOnMount"]))),
     flag(
         "StorageCapacity",
@@ -60,10 +62,7 @@ pub(super) const CSI_DRIVERS: &[TableColumn] = &[
         "RequiresRepublish",
         Of(|of| is(&of["spec"]["requiresRepublish"])),
     ),
-    text(
-        "Modes",
-        Of(|of| listed(&of["spec"]["volumeLifecycleModes"])),
-    ),
+    text("Modes", Of(modes)),
     AGE,
 ];
 
@@ -75,7 +74,10 @@ pub(super) const CSI_NODES: &[TableColumn] = &[
 
 pub(super) const VOLUME_ATTACHMENTS: &[TableColumn] = &[
     NAME,
-    text("Attacher", NameOf(|of| of["spec"]["attacher"].clone())),
+    text(
+        "Attacher",
+        NameOf(|of| string(&of["spec"]["attacher"]).into()),
+    ),
     text("PV", Text("/spec/source/persistentVolumeName", "")),
     text("Node", Text("/spec/nodeName", "")),
     flag("Attached", Of(|of| is(&of["status"]["attached"]))),
@@ -181,6 +183,9 @@ fn controller(of: &Value) -> Value {
 /// The object that an address belongs to: resource with its group, namespace and name.
 fn parent(of: &Value) -> Value {
     let parent = &of["spec"]["parentRef"];
+    if parent.is_null() {
+        return NONE.into();
+    }
     let part = |name: &str| string(&parent[name]);
     let resource = match part("group") {
         "" => part("resource").to_owned(),
@@ -189,6 +194,13 @@ fn parent(of: &Value) -> Value {
     match part("namespace") {
         "" => format!("{resource}/{}", part("name")).into(),
         namespace => format!("{resource}/{namespace}/{}", part("name")).into(),
+    }
+}
+
+fn modes(of: &Value) -> Value {
+    match listed(&of["spec"]["volumeLifecycleModes"]) {
+        Value::String(none) if none.is_empty() => NONE.into(),
+        modes => modes,
     }
 }
 

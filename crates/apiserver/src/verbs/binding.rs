@@ -27,9 +27,6 @@ pub(super) async fn create(
         let why = "name in URL does not match name in Binding object";
         return Err(Status::bad_request(why));
     }
-    if name.is_empty() {
-        return Err(Status::bad_request("Name parameter required."));
-    }
     bind(&write, &binding, name).await
 }
 
@@ -40,6 +37,9 @@ async fn bind(
     name: &str,
 ) -> Result<VerbReply, Status> {
     let node = target_node(binding)?;
+    if name.is_empty() {
+        return Err(Status::bad_request("Name parameter required."));
+    }
     let pods = write.server.builtin("", "pods");
     let named = pods.resource_named(name);
     let key = write.request.key_of(name);
