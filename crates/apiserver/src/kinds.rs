@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use crate::store::{ResourceId, SchemaId};
 use crate::strategy::{self, KindStrategy};
+use crate::types::KindTypes;
 
 pub(crate) use rules::{DefaultPolicy, GenerationRule, KindRules, SelectableField};
 
@@ -41,6 +42,7 @@ pub(crate) struct ServedKind {
     pub(crate) strategy: &'static dyn KindStrategy,
     /// The definition and the schemas of a custom kind.
     pub(crate) custom: Option<CustomKind>,
+    pub(crate) types: KindTypes,
 }
 
 /// A subresource, as discovery lists it.
@@ -370,6 +372,7 @@ impl KindTable {
             rules,
             strategy: strategy::of_builtin(group, plural),
             custom: None,
+            types: KindTypes::default(),
         });
     }
 

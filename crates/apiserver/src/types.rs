@@ -3,7 +3,7 @@
 //! The rows are named after Go packages: the first label of a group, its version and the kind. Lists have no rows,
 //! because all are made alike.
 
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use caretaker_machinery::types::{TypeRef, TypeTable};
 
@@ -24,6 +24,51 @@ const META_KINDS: [&str; 7] = [
 
 /// The schema of a custom kind, which has a decoder of its own.
 const SCHEMA: &str = "apiextensions.v1.JSONSchemaProps";
+
+/// The types of a row's objects, looked up at the first use: every write asks for them several times.
+#[derive(Debug, Default)]
+pub(crate) struct KindTypes(OnceLock<FoundTypes>);
+
+#[derive(Debug, Clone, Copy)]
+struct FoundTypes {
+    served: Option<TypeRef>,
+    stored: Option<TypeRef>,
+}
+
+// === impl KindTypes ===
+
+impl Clone for KindTypes {
+    /// The copy is empty, because rows are copied to become rows of another kind.
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl KindTypes {
+    fn of(&self, kind: &ServedKind) -> FoundTypes {
+        *self.0.get_or_init(|| FoundTypes::find(kind))
+    }
+}
+
+// === impl FoundTypes ===
+
+impl FoundTypes {
+    fn find(kind: &ServedKind) -> Self {
+        let served = match kind.custom {
+            None => named(&kind.api_version(), &kind.kind),
+            Some(_) => None,
+        };
+        // Two resources are served in several forms; `convert` stores one of each.
+        let stored = match (kind.package(), kind.kind.as_str()) {
+            ("events", _) => types().named("core.v1.Event"),
+            ("autoscaling", "HorizontalPodAutoscaler") => {
+                types().named("autoscaling.v2.HorizontalPodAutoscaler")
+            }
+            _ => served,
+        };
+        Self { served, stored }
+    }
+}
 
 /// Returns the types, which are read at the first call.
 pub fn types() -> &'static TypeTable {
@@ -48,22 +93,12 @@ pub fn named(api_version: &str, kind: &str) -> Option<TypeRef> {
 
 /// Returns the type of the objects of a row as clients see them; none for custom kinds.
 pub(crate) fn served(kind: &ServedKind) -> Option<TypeRef> {
-    match kind.custom {
-        None => named(&kind.api_version(), &kind.kind),
-        Some(_) => None,
-    }
+    kind.types.of(kind).served
 }
 
 /// Returns the type of the stored objects of a row; none for custom kinds.
 pub(crate) fn stored(kind: &ServedKind) -> Option<TypeRef> {
-    // Two resources are served in several forms; `convert` stores one of each.
-    match (kind.package(), kind.kind.as_str()) {
-        ("events", _) => types().named("core.v1.Event"),
-        ("autoscaling", "HorizontalPodAutoscaler") => {
-            types().named("autoscaling.v2.HorizontalPodAutoscaler")
-        }
-        _ => served(kind),
-    }
+    kind.types.of(kind).stored
 }
 
 /// Reports whether a struct is the schema of a custom kind.

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::map::Entry;
 use serde_json::{Map, Value};
 
 pub(crate) use patch::{PatchReport, report_patch};
@@ -126,13 +127,13 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
         let mut map = Map::new();
         while let Some(key) = members.next_key::<String>()? {
             let value = members.next_value_seed(ValueSeed(self.0))?;
-            match map.get_mut(&key) {
-                None => {
-                    map.insert(key, value);
+            match map.entry(key) {
+                Entry::Vacant(member) => {
+                    member.insert(value);
                 }
-                Some(known) => {
+                Entry::Occupied(mut known) => {
                     self.0.set(true);
-                    merge(known, value);
+                    merge(known.get_mut(), value);
                 }
             }
         }

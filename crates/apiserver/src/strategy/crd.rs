@@ -26,6 +26,7 @@ use crate::kinds::{
 use crate::metadata::{self, ObjectTree, strings, value_at};
 use crate::server::ServerState;
 use crate::store::{ObjectKey, ResourceId};
+use crate::types::KindTypes;
 
 use names::accept;
 
@@ -337,6 +338,7 @@ fn rows(
                 scale: version["subresources"]["scale"].clone(),
                 terminating,
             }),
+            types: KindTypes::default(),
         })
         .collect()
 }

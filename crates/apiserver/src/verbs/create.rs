@@ -72,18 +72,23 @@ impl WriteRequest<'_> {
         let prefix = metadata::text(&tree, "generateName").to_owned();
         let generates_name = !prefix.is_empty() && metadata::text(&tree, "name").is_empty();
         let mut attempts_left = GENERATED_NAMES_MAX;
+        if !generates_name {
+            let object = self.try_insert(tree).await;
+            let object = object.map_err(|status| match status.is("AlreadyExists") {
+                true if !prefix.is_empty() => no_unique_name(status),
+                _ => status,
+            })?;
+            return Ok(self.reply(201, object));
+        }
         loop {
             let mut tree = tree.clone();
-            if generates_name {
-                let name = metadata::generate_name(&prefix, &mut self.server.rng());
-                metadata::of(&mut tree).insert("name".into(), name.into());
-            }
+            let name = metadata::generate_name(&prefix, &mut self.server.rng());
+            metadata::of(&mut tree).insert("name".into(), name.into());
             attempts_left -= 1;
             match self.try_insert(tree).await {
                 Ok(object) => return Ok(self.reply(201, object)),
                 Err(status) if !status.is("AlreadyExists") => return Err(status),
-                Err(_) if generates_name && attempts_left > 0 => {}
-                Err(status) if prefix.is_empty() => return Err(status),
+                Err(_) if attempts_left > 0 => {}
                 Err(status) => return Err(no_unique_name(status)),
             }
         }
@@ -102,6 +107,8 @@ impl WriteRequest<'_> {
         strategy::prepare_create(kind, &mut tree, context);
         let allotment = self.admit(&mut tree, None)?;
         self.validate(&tree, None)?;
+        // Shared by the attempts to write it.
+        let tree = Arc::new(tree);
         let name = metadata::text(&tree, "name");
         let target = WriteTarget {
             server: self.server,

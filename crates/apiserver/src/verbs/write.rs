@@ -62,7 +62,7 @@ pub(crate) enum WritePlan {
     Keep,
     Put(ObjectTree),
     /// Writes a new object, as long as the object that it relies on has not changed.
-    Create(ObjectTree, Option<WritePremise>),
+    Create(Arc<ObjectTree>, Option<WritePremise>),
     /// Removes it; first writes this last state, if there is one.
     Remove(Option<ObjectTree>),
     /// Removes it because this change removes its last finalizer. The reply shows the change under the revision that it was
