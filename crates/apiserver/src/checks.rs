@@ -8,10 +8,12 @@
 
 mod cluster;
 mod containers;
+mod flow;
 mod formats;
 mod network;
 mod pods;
 mod policy;
+mod registration;
 mod resources;
 mod shown;
 mod storage;
@@ -29,6 +31,8 @@ use crate::strategy::{ObjectChange, ObjectPart};
 use crate::types::{stored, types};
 use shown::{ShownField, ShownStruct};
 use table::{CheckRule, FieldCheck, NumberRule, checks};
+
+pub(crate) use formats::cidr as cidr_faults;
 
 /// Stands for a field that is absent.
 const ABSENT: &Value = &Value::Null;
@@ -164,7 +168,8 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// Exactly one of the fields is there. Rows of types apply to the first of them.
+    /// Exactly one of the fields is there. Rows of types apply to the first of them. Upstream misspells two paths, and does not
+    /// count the flexVolume of a PersistentVolume.
     fn check_union(&mut self, what: &str, fields: &[&'static str]) {
         let object = self.here();
         let mut present = fields.iter().filter(|field| object.contains_key(**field));
@@ -172,8 +177,14 @@ impl<'a> Visit<'a> {
             Some(first) => self.each(first),
             None => self.required("", &format!("must specify a {what}")),
         }
-        for other in present {
-            self.forbidden(other, &format!("may not specify more than 1 {what}"));
+        let is_volume = self.own_type() == "PersistentVolumeSpec";
+        for other in present.filter(|field| !(is_volume && **field == "flexVolume")) {
+            let path = match *other {
+                "cephfs" => "cephFS",
+                "downwardAPI" => "downwarAPI",
+                field => field,
+            };
+            self.forbidden(path, &format!("may not specify more than 1 {what}"));
         }
     }
 

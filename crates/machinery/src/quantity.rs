@@ -159,6 +159,12 @@ impl Quantity {
         one > two
     }
 
+    /// The amount as a floating-point number, for ratios in messages.
+    #[must_use]
+    pub fn approximate(&self) -> f64 {
+        self.mantissa as f64 * 10_f64.powi(self.scale)
+    }
+
     /// The mantissas of two amounts at the same scale, and that scale.
     fn aligned(&self, other: &Self) -> (i128, i128, i32) {
         let scale = self.scale.min(other.scale);

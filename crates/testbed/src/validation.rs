@@ -225,7 +225,8 @@ fn judged(object: &Value, request: String, answer: &Answer) -> ValidationAnswer 
             .flatten()
             .map(|cause| {
                 let part = |field| text_of(cause, field);
-                format!("{}: {}: {}", part("field"), part("reason"), part("message"))
+                let message = without_suffix(object, part("message"));
+                format!("{}: {}: {message}", part("field"), part("reason"))
             })
             .collect();
         if causes.is_empty() {
@@ -245,6 +246,19 @@ fn judged(object: &Value, request: String, answer: &Answer) -> ValidationAnswer 
         request,
         code: answer.status,
         said,
+    }
+}
+
+/// Replaces the random end of a generated name.
+fn without_suffix(object: &Value, message: &str) -> String {
+    let prefix = text_of(&object["metadata"], "generateName");
+    let start = format!("Invalid value: {prefix:?}");
+    let start = start.trim_end_matches('"');
+    match message.strip_prefix(start) {
+        Some(rest) if !prefix.is_empty() && rest.get(5..6) == Some("\"") => {
+            format!("{start}SUFFIX{}", &rest[5..])
+        }
+        _ => message.to_owned(),
     }
 }
 

@@ -365,14 +365,28 @@ fn webhook(v: &mut Visit<'_>) {
         v.required("clientConfig", "exactly one of url or service is required");
     } else if config["url"].is_null() {
         webhook_service(v, &config["service"]);
+    } else {
+        webhook_url(v, text(config, "url"));
+    }
+}
+
+fn webhook_url(v: &mut Visit<'_>, url: &str) {
+    let form = "desired format: https://host[/path]";
+    let (scheme, rest) = url.split_once("://").unwrap_or_default();
+    if scheme != "https" {
+        let why = format!("'https' is the only allowed URL scheme; {form}");
+        v.invalid("clientConfig.url", url, &why);
+    }
+    if rest.split('/').next().unwrap_or_default().is_empty() {
+        let why = format!("host must be specified; {form}");
+        v.invalid("clientConfig.url", url, &why);
     }
 }
 
 fn webhook_service(v: &mut Visit<'_>, service: &Value) {
-    for (field, what) in [("name", "name"), ("namespace", "namespace")] {
+    for field in ["name", "namespace"] {
         if text(service, field).is_empty() {
-            let why = format!("service {what} is required");
-            v.required(&format!("clientConfig.service.{field}"), &why);
+            v.required(&format!("clientConfig.service.{field}"), "");
         }
     }
     let port = service["port"].as_i64().unwrap_or(443);

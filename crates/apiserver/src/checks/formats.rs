@@ -141,7 +141,7 @@ pub(super) fn ip(text: &str) -> Vec<String> {
 }
 
 /// A block of addresses.
-pub(super) fn cidr(text: &str) -> Vec<String> {
+pub(crate) fn cidr(text: &str) -> Vec<String> {
     let parse = || {
         let (address, bits) = text.split_once('/')?;
         let address: std::net::IpAddr = address.parse().ok()?;
@@ -177,7 +177,7 @@ pub(super) fn domain_prefixed_path(v: &mut Visit<'_>, field: &str, text: &str) {
     }
 }
 
-fn path_segment(name: &str) -> Vec<String> {
+pub(super) fn path_segment(name: &str) -> Vec<String> {
     names::NameRule::PathSegment.faults(name)
 }
 

@@ -6,6 +6,7 @@ use caretaker_machinery::names::{label, qualified_name, subdomain};
 use serde_json::Value;
 
 use super::cluster::endpoint_ip;
+use super::formats::path_segment;
 use super::table::CheckFn;
 use super::{Visit, formats, list, text};
 
@@ -21,12 +22,27 @@ pub(super) const CHECKS: &[(&str, CheckFn)] = &[
     ("policy-types", policy_types),
     ("ip-block", ip_block),
     ("endpoint-addresses", endpoint_addresses),
+    ("ip-name", ip_name),
 ];
 
 fn ingress(v: &mut Visit<'_>) {
     if list(v.get("rules")).is_empty() && v.get("defaultBackend").is_null() {
         let why = "either `defaultBackend` or `rules` must be specified";
         v.invalid("", v.get("rules"), why);
+    }
+}
+
+/// An IPAddress is named after itself, and belongs to an object.
+fn ip_name(v: &mut Visit<'_>) {
+    for field in ["metadata.name", "metadata.generateName"] {
+        let name = super::find(v.new, field).as_str().unwrap_or_default();
+        // Names that no path can have were refused before.
+        if !name.is_empty() && path_segment(name).is_empty() {
+            v.invalid_all(field, name, &formats::ip(name));
+        }
+    }
+    if v.get("spec").is_null() {
+        v.required("spec.parentRef", "");
     }
 }
 

@@ -23,6 +23,8 @@ pub(super) const CHECKS: &[(&str, CheckFn)] = &[
     ("node-fields", node_fields),
     ("affinity-term", affinity_term),
     ("overhead", overhead),
+    ("class-overhead", class_overhead),
+    ("pod-claim", pod_claim),
     ("pod-os", pod_os),
     ("seccomp", seccomp),
     ("sysctls", sysctls),
@@ -319,12 +321,27 @@ fn affinity_term(v: &mut Visit<'_>) {
 }
 
 fn overhead(v: &mut Visit<'_>) {
-    for (name, amount) in v.get("overhead").as_object().into_iter().flatten() {
-        let at = format!("overhead[{name}]");
-        if resources::resource_name(v, &at, name) {
-            resources::quantity(v, &at, name, amount);
+    resources::limits(v, "overhead.limits", v.get("overhead"));
+}
+
+/// A claim of a Pod is named, or made from a template.
+fn pod_claim(v: &mut Visit<'_>) {
+    let has = |field: &str| !v.get(field).is_null();
+    match (has("resourceClaimName"), has("resourceClaimTemplateName")) {
+        (true, true) => {
+            let why = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified";
+            v.invalid_struct("", why);
         }
+        (false, false) => {
+            let why = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`";
+            v.invalid_struct("", why);
+        }
+        _ => {}
     }
+}
+
+fn class_overhead(v: &mut Visit<'_>) {
+    resources::limits(v, "limits", v.get("podFixed"));
 }
 
 fn pod_os(v: &mut Visit<'_>) {
@@ -333,7 +350,7 @@ fn pod_os(v: &mut Visit<'_>) {
         return;
     }
     match text(os, "name") {
-        "" => v.required("os.name", "cannot be empty"),
+        "" => v.required("os.name", ""),
         "linux" | "windows" => {}
         other => v.unsupported("os", other, &["linux", "windows"]),
     }

@@ -3,6 +3,7 @@
 //! Mirrors the validation of `autoscaling`, `policy`, `rbac`, `coordination` and parts of `core`, 1.36.
 
 use caretaker_machinery::names::{qualified_name, subdomain};
+use caretaker_machinery::quantity::Quantity;
 use serde_json::Value;
 
 use super::resources::{self, parse};
@@ -16,12 +17,12 @@ pub(super) const CHECKS: &[(&str, CheckFn)] = &[
     ("scale-target", scale_target),
     ("metric", metric),
     ("metric-target", metric_target),
+    ("metric-resource", metric_resource),
     ("budget", budget),
     ("policy-rule", policy_rule),
     ("role-ref", role_ref),
     ("subject", subject),
     ("aggregation", aggregation),
-    ("lease", lease),
     ("taints", taints),
     ("quota", quota),
     ("limit-item", limit_item),
@@ -290,12 +291,8 @@ fn aggregation(v: &mut Visit<'_>) {
     }
 }
 
-fn lease(v: &mut Visit<'_>) {
-    let strategy = v.get("strategy").as_str();
-    if v.here().contains_key("preferredHolder") && strategy.unwrap_or_default().is_empty() {
-        let why = "can only be specified when strategy is set";
-        v.forbidden("preferredHolder", why);
-    }
+fn metric_resource(v: &mut Visit<'_>) {
+    resources::container_name(v, "name", text_of(v, "name"));
 }
 
 /// Upstream names taints as if they were metadata.
@@ -387,9 +384,42 @@ fn secret_type(v: &mut Visit<'_>) {
         "kubernetes.io/tls" => &["tls.crt", "tls.key"],
         _ => &[],
     };
-    let missing = keys.iter().filter(|key| text(data, key).is_empty());
-    for key in missing {
-        v.required(&format!("data[{key}]"), "");
+    for key in keys {
+        let path = format!("data[{key}]");
+        match data.get(*key).and_then(Value::as_str) {
+            Some(config) if key.starts_with('.') => {
+                if let Some(why) = config_fault(config) {
+                    v.invalid(&path, "<secret contents redacted>", &why);
+                }
+            }
+            Some(content) if !content.is_empty() => {}
+            _ => v.required(&path, ""),
+        }
+    }
+}
+
+/// Returns why the configuration of a registry client is no JSON object, in the words of Go's parser where they are simple.
+fn config_fault(config: &str) -> Option<String> {
+    use base64::Engine as _;
+    let bytes = base64::engine::general_purpose::STANDARD
+        .decode(config)
+        .ok()?;
+    match serde_json::from_slice(&bytes) {
+        Ok(Value::Object(_) | Value::Null) => None,
+        Ok(other) => {
+            let found = caretaker_machinery::schema::type_name(&other);
+            Some(format!(
+                "json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+            ))
+        }
+        Err(error) if error.is_eof() => Some("unexpected end of JSON input".to_owned()),
+        Err(_) => {
+            let text = String::from_utf8_lossy(&bytes);
+            let first = text.trim_start().chars().next().unwrap_or_default();
+            Some(format!(
+                "invalid character '{first}' looking for beginning of value"
+            ))
+        }
     }
 }
 
@@ -422,7 +452,8 @@ fn quota_scopes(v: &mut Visit<'_>) {
                 ["pods", "cpu", "memory", "ephemeral-storage"].contains(&name)
             }
         };
-        for _ in names().filter(|name| !fits(name)) {
+        let is_known = |name: &&String| resources::is_quota_standard(name);
+        for _ in names().filter(is_known).filter(|name| !fits(name)) {
             v.invalid("scopes", scopes, "unsupported scope applied to resource");
         }
     }
@@ -441,28 +472,47 @@ fn limit_types(v: &mut Visit<'_>) {
 fn quota(v: &mut Visit<'_>) {
     for (name, amount) in v.get("hard").as_object().into_iter().flatten() {
         let at = format!("hard[{name}]");
-        if resources::resource_name(v, &at, name) {
-            resources::quantity(v, &at, name, amount);
+        resources::quota_name(v, &at, name);
+        resources::quantity(v, &at, name, amount);
+    }
+}
+
+/// The amounts of a limit, by resource.
+const LIMIT_MAPS: [&str; 5] = [
+    "max",
+    "min",
+    "default",
+    "defaultRequest",
+    "maxLimitRequestRatio",
+];
+
+/// The type of a limit decides about names of resources, and whether there are defaults.
+fn limit_names(v: &mut Visit<'_>) {
+    let of = text_of(v, "type");
+    let is_of_pods = ["Container", "Pod"].contains(&of);
+    for map in LIMIT_MAPS {
+        if of == "Pod" && map.starts_with("default") {
+            if !v.get(map).is_null() {
+                v.forbidden(map, "may not be specified when `type` is 'Pod'");
+            }
+            continue;
+        }
+        for (name, _) in v.get(map).as_object().into_iter().flatten() {
+            let at = format!("{map}[{name}]");
+            if is_of_pods {
+                resources::container_name(v, &at, name);
+            } else {
+                resources::resource_name(v, &at, name);
+            }
         }
     }
 }
 
 /// Minimum, default and maximum of a resource are in this order.
 fn limit_item(v: &mut Visit<'_>) {
-    let maps = [
-        "max",
-        "min",
-        "default",
-        "defaultRequest",
-        "maxLimitRequestRatio",
-    ];
-    for map in maps {
-        for name in v.get(map).as_object().into_iter().flatten() {
-            resources::resource_name(v, &format!("{map}[{}]", name.0), name.0);
-        }
-    }
+    limit_names(v);
     let amount = |map: &str, name: &str| v.get(map).get(name).and_then(parse);
-    let mut names: Vec<&String> = maps
+    let mut names: Vec<&String> = LIMIT_MAPS
         .iter()
         .filter_map(|map| v.get(map).as_object())
         .flat_map(serde_json::Map::keys)
@@ -491,15 +541,37 @@ fn limit_item(v: &mut Visit<'_>) {
             };
             let (less_name, more_name) = (called(less), called(more));
             let why = format!("{less_name} value {low} is greater than {more_name} value {high}");
-            let shown = if at == less || more == "default" {
+            let shown = if (at == less || more == "default") && (less, more) != ("default", "max") {
                 low
             } else {
                 high
             };
             found.push((format!("{at}[{name}]"), shown.to_string(), why));
         }
+        if let Some(ratio) = amount("maxLimitRequestRatio", name) {
+            let bounds = amount("max", name).zip(amount("min", name));
+            let whys = ratio_faults(&ratio, bounds);
+            let at = format!("maxLimitRequestRatio[{name}]");
+            found.extend(whys.map(|why| (at.clone(), ratio.to_string(), why)));
+        }
     }
     for (at, shown, why) in found {
         v.invalid(&at, shown, &why);
     }
+}
+
+/// A ratio of limit and request is at least one, and at most that of maximum and minimum.
+fn ratio_faults(
+    ratio: &Quantity,
+    bounds: Option<(Quantity, Quantity)>,
+) -> impl Iterator<Item = String> {
+    let less = (ratio.approximate() < 1.0).then(|| format!("ratio {ratio} is less than 1"));
+    let bound = bounds.map(|(max, min)| max.approximate() / min.approximate());
+    let bound = bound.filter(|bound| ratio.approximate() > *bound);
+    let more = bound.map(|bound| format!("ratio {ratio} is greater than max/min = {bound:.6}"));
+    less.into_iter().chain(more)
+}
+
+fn text_of<'a>(v: &Visit<'a>, field: &str) -> &'a str {
+    v.get(field).as_str().unwrap_or_default()
 }

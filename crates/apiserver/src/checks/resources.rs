@@ -38,11 +38,7 @@ const CONTAINER: [&str; 3] = ["cpu", "ephemeral-storage", "memory"];
 /// Checks the resources of a container.
 pub(super) fn requirements(v: &mut Visit<'_>) {
     let (limits, requests) = (v.get("limits"), v.get("requests"));
-    for (name, amount) in limits.as_object().into_iter().flatten() {
-        let at = format!("limits[{name}]");
-        container_name(v, &at, name);
-        quantity(v, &at, name, amount);
-    }
+    self::limits(v, "limits", limits);
     for (name, amount) in requests.as_object().into_iter().flatten() {
         let at = format!("requests[{name}]");
         container_name(v, &at, name);
@@ -55,6 +51,15 @@ pub(super) fn requirements(v: &mut Visit<'_>) {
     };
     if has(is_huge) && !has(|name| name == "cpu" || name == "memory") {
         v.forbidden("", "HugePages require cpu or memory");
+    }
+}
+
+/// Checks amounts that are limits of a container, under the path `at`.
+pub(super) fn limits(v: &mut Visit<'_>, at: &str, amounts: &Value) {
+    for (name, amount) in amounts.as_object().into_iter().flatten() {
+        let at = format!("{at}[{name}]");
+        container_name(v, &at, name);
+        quantity(v, &at, name, amount);
     }
 }
 
@@ -117,7 +122,22 @@ pub(super) fn resource_name(v: &mut Visit<'_>, at: &str, name: &str) -> bool {
     true
 }
 
-fn container_name(v: &mut Visit<'_>, at: &str, name: &str) {
+/// Checks the name of a resource that a quota limits.
+pub(super) fn quota_name(v: &mut Visit<'_>, at: &str, name: &str) {
+    resource_name(v, at, name);
+    if !name.contains('/') && !is_quota_standard(name) {
+        v.invalid(at, name, "must be a standard resource for quota");
+    }
+}
+
+/// Reports whether a quota knows a resource without a domain.
+pub(super) fn is_quota_standard(name: &str) -> bool {
+    let is_counted = CONTAINER.contains(&name) || WHOLE.contains(&name);
+    let is_pages = is_huge(name.strip_prefix("requests.").unwrap_or(name));
+    is_counted || is_pages || (STANDARD.contains(&name) && name != "storage")
+}
+
+pub(super) fn container_name(v: &mut Visit<'_>, at: &str, name: &str) {
     resource_name(v, at, name);
     if !name.contains('/') {
         if !CONTAINER.contains(&name) && !is_huge(name) {

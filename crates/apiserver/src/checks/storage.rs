@@ -3,7 +3,7 @@
 //! Mirrors `ValidatePersistentVolumeSpec`, `ValidatePersistentVolumeClaimSpec` of `core/validation` and `storage/validation`,
 //! 1.36.
 
-use caretaker_machinery::names::{qualified_name, subdomain};
+use caretaker_machinery::names::{label, qualified_name, subdomain};
 use serde_json::Value;
 
 use super::resources::parse;
@@ -28,6 +28,8 @@ pub(super) const CHECKS: &[(&str, CheckFn)] = &[
     ("csi-node-driver", csi_node_driver),
     ("csi-drivers-kept", csi_drivers_kept),
     ("topology-terms", topology_terms),
+    ("csi-secrets", csi_secrets),
+    ("topologies-differ", topologies_differ),
 ];
 
 const MODES: [&str; 4] = [
@@ -200,6 +202,7 @@ fn volume_source_kept(v: &mut Visit<'_>) {
 fn driver_name(v: &mut Visit<'_>) {
     let field = match v.own_type() {
         "VolumeAttachmentSpec" => "attacher",
+        "CSIPersistentVolumeSource" => "driver",
         _ => "name",
     };
     let name = v.get(field).as_str().unwrap_or_default();
@@ -340,6 +343,43 @@ fn csi_drivers_kept(v: &mut Visit<'_>) {
                 let message = format!("Invalid value: {shown}: field is immutable");
                 v.push("FieldValueInvalid", "spec.drivers", message);
             }
+        }
+    }
+}
+
+/// The Secrets of a volume driver have a name and a namespace.
+fn csi_secrets(v: &mut Visit<'_>) {
+    for field in [
+        "controllerPublishSecretRef",
+        "controllerExpandSecretRef",
+        "nodePublishSecretRef",
+        "nodeExpandSecretRef",
+    ] {
+        let secret = v.get(field);
+        if secret.is_null() {
+            continue;
+        }
+        for (part, faults) in [
+            ("name", subdomain as fn(&str) -> Vec<String>),
+            ("namespace", label),
+        ] {
+            let path = format!("{field}.{part}");
+            match text(secret, part) {
+                "" => v.required(&path, ""),
+                name => v.invalid_all(&path, name, &faults(name)),
+            }
+        }
+    }
+}
+
+/// No two terms allow the same topologies. Upstream takes a term without expressions for a repeated one.
+fn topologies_differ(v: &mut Visit<'_>) {
+    let terms = list(v.get("allowedTopologies"));
+    for (at, term) in terms.iter().enumerate() {
+        let is_empty = list(&term["matchLabelExpressions"]).is_empty();
+        if is_empty || terms[..at].contains(term) {
+            let path = format!("allowedTopologies[{at}].matchLabelExpressions");
+            v.duplicate(&path, "");
         }
     }
 }

@@ -6,7 +6,8 @@ use caretaker_machinery::types::TypeRef;
 use serde_json::Value;
 
 use super::{
-    Visit, cluster, containers, formats, is_missing, network, pods, policy, storage, workloads,
+    Visit, cluster, containers, flow, formats, is_missing, network, pods, policy, registration,
+    storage, workloads,
 };
 use crate::metadata::ObjectTree;
 use crate::types::types;
@@ -224,9 +225,11 @@ fn function(name: &str) -> Option<CheckFn> {
     let tables = [
         cluster::CHECKS,
         containers::CHECKS,
+        flow::CHECKS,
         network::CHECKS,
         pods::CHECKS,
         policy::CHECKS,
+        registration::CHECKS,
         storage::CHECKS,
         workloads::CHECKS,
     ];

@@ -78,3 +78,78 @@ fn structs_are_shown_with_the_names_of_go() {
     let expected = "spec: Invalid value: {\"MinAvailable\":1,\"Selector\":null,\"MaxUnavailable\":\"10%\",\"UnhealthyPodEvictionPolicy\":null}: minAvailable and maxUnavailable cannot be both set";
     assert_eq!(causes, [expected]);
 }
+
+#[test]
+fn resources_have_names_of_their_place() {
+    let limit = |item: Value| json!({"spec": {"limits": [item]}});
+    let cases = [
+        (
+            "ResourceQuota",
+            json!({"spec": {"hard": {"storage": "1"}, "scopes": ["Terminating"]}}),
+            vec![
+                "spec.hard[storage]: Invalid value: \"storage\": must be a standard resource for quota",
+            ],
+        ),
+        (
+            "ResourceQuota",
+            json!({"spec": {"hard": {"services": "1"}, "scopes": ["Terminating"]}}),
+            vec![
+                "spec.scopes: Invalid value: [\"Terminating\"]: unsupported scope applied to resource",
+            ],
+        ),
+        (
+            "LimitRange",
+            limit(json!({"type": "Container", "max": {"pods": "1"}})),
+            vec![
+                "spec.limits[0].max[pods]: Invalid value: \"pods\": must be a standard resource for containers",
+            ],
+        ),
+        (
+            "LimitRange",
+            limit(json!({"type": "Pod", "default": {"cpu": "1"}})),
+            vec!["spec.limits[0].default: Forbidden: may not be specified when `type` is 'Pod'"],
+        ),
+        (
+            "LimitRange",
+            limit(
+                json!({"type": "Container", "max": {"cpu": "1"}, "min": {"cpu": "10m"}, "maxLimitRequestRatio": {"cpu": "1k"}}),
+            ),
+            vec![
+                "spec.limits[0].maxLimitRequestRatio[cpu]: Invalid value: \"1k\": ratio 1k is greater than max/min = 100.000000",
+            ],
+        ),
+        (
+            "LimitRange",
+            limit(json!({"type": "Container", "maxLimitRequestRatio": {"cpu": "100m"}})),
+            vec![
+                "spec.limits[0].maxLimitRequestRatio[cpu]: Invalid value: \"100m\": ratio 100m is less than 1",
+            ],
+        ),
+    ];
+    for (kind, object, expected) in cases {
+        assert_eq!(found("v1", kind, object, None), expected, "{kind}");
+    }
+}
+
+#[test]
+fn registry_secrets_hold_json() {
+    let secret = |config: &str| json!({"type": "kubernetes.io/dockerconfigjson", "data": {".dockerconfigjson": config}});
+    let cases = [
+        ("e30=", None),
+        (
+            "YQ==",
+            Some("invalid character 'a' looking for beginning of value"),
+        ),
+        ("", Some("unexpected end of JSON input")),
+        (
+            "MQ==",
+            Some("json: cannot unmarshal number into Go value of type map[string]interface {}"),
+        ),
+    ];
+    for (config, why) in cases {
+        let at = "data[.dockerconfigjson]: Invalid value: \"<secret contents redacted>\"";
+        let expected = why.map(|why| format!("{at}: {why}"));
+        let causes = found("v1", "Secret", secret(config), None);
+        assert_eq!(causes, Vec::from_iter(expected), "{config}");
+    }
+}

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::decode::set_namespace;
 use super::delete::storage_error;
-use super::write::{WritePlan, WriteRequest, WriteTarget};
+use super::write::{WriteMode, WritePlan, WriteRequest, WriteTarget};
 use super::{ResourceRequest, VerbReply, decode};
 use crate::metadata::{self, ObjectTree, value_at};
 use crate::server::ServerState;
@@ -52,7 +52,7 @@ async fn bind(
     let bound = target.commit(|current| {
         let current = current.ok_or_else(|| Status::not_found(named))?;
         let mut pod = current.to_value();
-        if let Some(why) = failed_precondition(binding, &pod, key.as_str()) {
+        if let Some(why) = failed_precondition(write.mode, binding, &pod, key.as_str()) {
             return Err(Status::conflict(named, &why));
         }
         if let Some(why) = binding_conflict(&pod, name) {
@@ -109,12 +109,17 @@ fn target_node(binding: &ObjectTree) -> Result<&str, Status> {
 }
 
 /// A Binding may name the uid and the revision of its Pod.
-fn failed_precondition(binding: &ObjectTree, pod: &ObjectTree, key: &str) -> Option<String> {
+fn failed_precondition(
+    mode: WriteMode,
+    binding: &ObjectTree,
+    pod: &ObjectTree,
+    key: &str,
+) -> Option<String> {
     for (field, called) in [("uid", "UID"), ("resourceVersion", "ResourceVersion")] {
         let (wanted, found) = (metadata::text(binding, field), metadata::text(pod, field));
         if !wanted.is_empty() && wanted != found {
             let key = format!("pods/{key}");
-            return Some(storage_error(&key, (called, wanted, found)));
+            return Some(storage_error(mode, &key, (called, wanted, found)));
         }
     }
     None

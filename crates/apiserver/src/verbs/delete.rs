@@ -139,11 +139,15 @@ fn failed_precondition((field, wanted, found): (&str, &str, &str)) -> String {
     )
 }
 
-/// Returns the same as an error of the storage, which names the key of the object.
-pub(super) fn storage_error(key: &str, failed: (&str, &str, &str)) -> String {
+/// Returns the same as an error of the storage, which names the key of the object; in dry runs without its root.
+pub(super) fn storage_error(mode: WriteMode, key: &str, failed: (&str, &str, &str)) -> String {
     let failed = failed_precondition(failed);
+    let root = match mode {
+        WriteMode::Real => "/registry",
+        WriteMode::DryRun => "",
+    };
     format!(
-        "StorageError: invalid object, Code: 4, Key: /registry/{key}, ResourceVersion: 0, AdditionalErrorMsg: {failed}"
+        "StorageError: invalid object, Code: 4, Key: {root}/{key}, ResourceVersion: 0, AdditionalErrorMsg: {failed}"
     )
 }
 

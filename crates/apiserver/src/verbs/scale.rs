@@ -8,7 +8,7 @@ use std::sync::Arc;
 use caretaker_machinery::status::{NamedResource, Status, StatusCause};
 
 use super::decode::DecodedBody;
-use super::update::{PatchBody, check_uid};
+use super::update::PatchBody;
 use super::write::{OwnerSource, WritePlan, WriteRequest, encode};
 use super::{ApiVerb, ResourceRequest, VerbReply, decode, read};
 use crate::kinds::ServedKind;
@@ -48,7 +48,7 @@ async fn update(server: &ServerState, request: &ResourceRequest) -> Result<VerbR
         })?;
     write.match_path(&mut decoded.tree)?;
     let replace = |write: &mut WriteRequest<'_>, old: &ObjectTree| {
-        check_uid(request, old, &decoded.tree)?;
+        write.check_uid(old, &decoded.tree)?;
         plan(write, old, &decoded)
     };
     finish(write.update(replace).await?, &request.kind)

@@ -46,12 +46,12 @@ pub(super) async fn update(
     if part == ObjectPart::Main && request.kind.rules.upsert {
         let stored = server.store.get(request.kind.resource, &request.key());
         if stored.is_none() {
-            check_uid(request, &ObjectTree::new(), &decoded.tree)?;
+            write.check_uid(&ObjectTree::new(), &decoded.tree)?;
             return write.insert(decoded, InsertOrigin::Update).await;
         }
     }
     let replace = |write: &mut WriteRequest<'_>, old: &ObjectTree| {
-        check_uid(request, old, &decoded.tree)?;
+        write.check_uid(old, &decoded.tree)?;
         write.plan_update(old, decoded.clone(), OwnerSource::Body)
     };
     write.update(replace).await
@@ -141,24 +141,24 @@ impl PatchType {
     }
 }
 
-/// An update that names a uid is refused if the stored object has another one.
-pub(super) fn check_uid(
-    request: &ResourceRequest,
-    old: &ObjectTree,
-    new: &ObjectTree,
-) -> Result<(), Status> {
-    let (given, found) = (metadata::text(new, "uid"), metadata::text(old, "uid"));
-    if given.is_empty() || given == found {
-        return Ok(());
+// === impl WriteRequest ===
+
+impl WriteRequest<'_> {
+    /// An update that names a uid is refused if the stored object has another one.
+    pub(super) fn check_uid(&self, old: &ObjectTree, new: &ObjectTree) -> Result<(), Status> {
+        let (given, found) = (metadata::text(new, "uid"), metadata::text(old, "uid"));
+        if given.is_empty() || given == found {
+            return Ok(());
+        }
+        let (request, kind) = (self.request, &self.request.kind);
+        let group = match kind.custom {
+            Some(_) => format!("{}/", kind.group),
+            None => String::new(),
+        };
+        let key = format!("{group}{}/{}", kind.plural, request.key().as_str());
+        let why = storage_error(self.mode, &key, ("UID", given, found));
+        Err(Status::conflict(kind.resource_named(request.name()), &why))
     }
-    let kind = &request.kind;
-    let group = match kind.custom {
-        Some(_) => format!("{}/", kind.group),
-        None => String::new(),
-    };
-    let key = format!("{group}{}/{}", kind.plural, request.key().as_str());
-    let why = storage_error(&key, ("UID", given, found));
-    Err(Status::conflict(kind.resource_named(request.name()), &why))
 }
 
 /// Upstream reports a malformed patch as a decoding error, except strategic ones.

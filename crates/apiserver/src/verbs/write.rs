@@ -219,10 +219,8 @@ impl<'a> WriteRequest<'a> {
         old: Option<&ObjectTree>,
     ) -> Result<(), Status> {
         let kind = &self.request.kind;
-        let mut causes = match old {
-            Some(old) => check::update_faults(old, new),
-            None => check::generate_name_faults(kind, new),
-        };
+        let mut causes = old.map_or_else(Vec::new, |old| check::update_faults(old, new));
+        causes.extend(check::generate_name_faults(kind, new));
         causes.extend(check::faults(kind, new));
         let change = ObjectChange {
             kind,

@@ -1,11 +1,12 @@
-//! What the server checks of a Service. DEVIATION(validation): external IPs, source ranges and status are not.
+//! What the server checks of a Service. DEVIATION(validation): kinds of external IPs and the status are not.
 
 use caretaker_machinery::names;
 use caretaker_machinery::status::StatusCause;
 use serde_json::{Value, json};
 
-use super::families::cluster_ip_faults;
+use super::families::{cluster_ip_faults, ip_fault};
 use super::{NONE, ServiceSpec, ServiceType, node_port};
+use crate::checks;
 use crate::metadata::ObjectTree;
 use crate::strategy::validation::unsupported_fault;
 
@@ -17,6 +18,8 @@ const BAD_PORT: &str = "must be between 1 and 65535, inclusive";
 const FOR_LOAD_BALANCERS: &str = "may only be used when `type` is 'LoadBalancer'";
 const NOT_FOR_NAMES: &str = "may not be set for ExternalName services";
 const SET_ONCE: &str = "may not change once set";
+/// How a Service prefers endpoints that are near, in the order of upstream's message.
+const DISTRIBUTIONS: [&str; 3] = ["PreferClose", "PreferSameZone", "PreferSameNode"];
 /// Longest time for which a client keeps its endpoint, in seconds: a day.
 const AFFINITY_SECS_MAX: i64 = 86_400;
 /// Most characters of the name of a port of a container.
@@ -33,6 +36,7 @@ pub(super) fn faults(new: &ObjectTree, old: Option<&ObjectTree>) -> Vec<StatusCa
     causes.extend(port_faults(spec));
     causes.extend(affinity_faults(spec));
     causes.extend(cluster_ip_faults(spec));
+    causes.extend(external_ip_faults(spec));
     causes.extend(unsupported_fault(spec.0, "spec", "type", &TYPES));
     causes.extend(node_port_faults(spec));
     causes.extend(repeated_ports(spec));
@@ -43,7 +47,9 @@ pub(super) fn faults(new: &ObjectTree, old: Option<&ObjectTree>) -> Vec<StatusCa
 /// What an update may not change.
 fn change_faults(new: ServiceSpec<'_>, old: ServiceSpec<'_>) -> Vec<StatusCause> {
     let mut causes = Vec::new();
-    if !new.is_external_name() && !old.is_external_name() {
+    // A type that does not exist is refused as such.
+    let is_known = TYPES.contains(&new.text("type"));
+    if is_known && !new.is_external_name() && !old.is_external_name() {
         let (ips, was) = (new.texts("clusterIPs"), old.texts("clusterIPs"));
         if ips.first() != was.first() {
             causes.push(StatusCause::invalid("spec.clusterIPs[0]", &ips, SET_ONCE));
@@ -244,8 +250,36 @@ fn repeated_ports(spec: ServiceSpec<'_>) -> Vec<StatusCause> {
     causes
 }
 
-fn traffic_faults(spec: ServiceSpec<'_>) -> Vec<StatusCause> {
+fn external_ip_faults(spec: ServiceSpec<'_>) -> Vec<StatusCause> {
+    let ips = spec.texts("externalIPs").into_iter().enumerate();
+    let faults = ips.filter_map(|(at, ip)| Some((at, ip, ip_fault(ip)?)));
+    faults
+        .map(|(at, ip, why)| StatusCause::invalid(format!("spec.externalIPs[{at}]"), ip, why))
+        .collect()
+}
+
+/// The addresses whose requests a load balancer forwards. The path is upstream's.
+fn source_range_faults(spec: ServiceSpec<'_>) -> Vec<StatusCause> {
+    let ranges = spec.texts("loadBalancerSourceRanges");
     let mut causes = Vec::new();
+    if !ranges.is_empty() && !spec.is_load_balancer() {
+        let field = "spec.LoadBalancerSourceRanges";
+        causes.push(StatusCause::forbidden(field, FOR_LOAD_BALANCERS));
+    }
+    for (at, range) in ranges.into_iter().enumerate() {
+        let field = format!("spec.LoadBalancerSourceRanges[{at}]");
+        let faults = checks::cidr_faults(range.trim());
+        causes.extend(
+            faults
+                .iter()
+                .map(|why| StatusCause::invalid(&field, range, why)),
+        );
+    }
+    causes
+}
+
+fn traffic_faults(spec: ServiceSpec<'_>) -> Vec<StatusCause> {
+    let mut causes = source_range_faults(spec);
     if !spec.is_load_balancer() {
         for field in ["allocateLoadBalancerNodePorts", "loadBalancerClass"] {
             if spec.0.get(field).is_some() {
@@ -276,6 +310,8 @@ fn traffic_faults(spec: ServiceSpec<'_>) -> Vec<StatusCause> {
         "internalTrafficPolicy",
         &TRAFFIC,
     ));
+    let field = "trafficDistribution";
+    causes.extend(unsupported_fault(spec.0, "spec", field, &DISTRIBUTIONS));
     causes
 }
 
