@@ -8,6 +8,7 @@
 
 mod cluster;
 mod containers;
+mod devices;
 mod flow;
 mod formats;
 mod network;

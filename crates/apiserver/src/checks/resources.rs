@@ -148,7 +148,8 @@ pub(super) fn container_name(v: &mut Visit<'_>, at: &str, name: &str) {
     }
 }
 
-fn is_extended(name: &str) -> bool {
+/// Reports whether a resource has a domain other than that of Kubernetes.
+pub(super) fn is_extended(name: &str) -> bool {
     name.contains('/')
         && !name.contains("kubernetes.io/")
         && !name.starts_with("requests.")

@@ -23,26 +23,43 @@ pub(super) struct ShownField<'a> {
 
 impl Serialize for ShownStruct<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let row = types().get(self.of);
-        let in_json = row.name.starts_with("meta.");
         let mut map = serializer.serialize_map(None)?;
-        for known in &row.fields {
-            let value = self.value.get(known.name).unwrap_or(&Value::Null);
-            if in_json && value.is_null() {
-                continue;
-            }
-            let field = ShownField {
-                field: known.field,
-                value,
-            };
-            if in_json {
-                map.serialize_entry(known.name, &field)?;
-            } else {
-                map.serialize_entry(&known.go_name(), &field)?;
-            }
-        }
+        serialize_members(&mut map, self.of, self.value)?;
         map.end()
     }
+}
+
+/// Writes the fields of a struct; those of embedded ones stand beside them.
+fn serialize_members<M: SerializeMap>(
+    map: &mut M,
+    of: TypeRef,
+    object: &Value,
+) -> Result<(), M::Error> {
+    let row = types().get(of);
+    let in_json = row.name.starts_with("meta.");
+    for known in &row.fields {
+        let value = object.get(known.name).unwrap_or(&Value::Null);
+        if in_json && value.is_null() {
+            continue;
+        }
+        if let ValueType::Struct(of) = known.field.of
+            && (known.embedded || known.go_name() == "ObjectMeta")
+        {
+            let within = if known.embedded { object } else { value };
+            serialize_members(map, of, within)?;
+            continue;
+        }
+        let field = ShownField {
+            field: known.field,
+            value,
+        };
+        if in_json {
+            map.serialize_entry(known.name, &field)?;
+        } else {
+            map.serialize_entry(&known.go_name(), &field)?;
+        }
+    }
+    Ok(())
 }
 
 impl Serialize for ShownField<'_> {

@@ -202,7 +202,7 @@ fn volume_source_kept(v: &mut Visit<'_>) {
 fn driver_name(v: &mut Visit<'_>) {
     let field = match v.own_type() {
         "VolumeAttachmentSpec" => "attacher",
-        "CSIPersistentVolumeSource" => "driver",
+        "CSIPersistentVolumeSource" | "OpaqueDeviceConfiguration" | "ResourceSliceSpec" => "driver",
         _ => "name",
     };
     let name = v.get(field).as_str().unwrap_or_default();

@@ -6,8 +6,8 @@ use caretaker_machinery::types::TypeRef;
 use serde_json::Value;
 
 use super::{
-    Visit, cluster, containers, flow, formats, is_missing, network, pods, policy, registration,
-    storage, workloads,
+    Visit, cluster, containers, devices, flow, formats, is_missing, network, pods, policy,
+    registration, storage, workloads,
 };
 use crate::metadata::ObjectTree;
 use crate::types::types;
@@ -225,6 +225,7 @@ fn function(name: &str) -> Option<CheckFn> {
     let tables = [
         cluster::CHECKS,
         containers::CHECKS,
+        devices::CHECKS,
         flow::CHECKS,
         network::CHECKS,
         pods::CHECKS,
