@@ -59,6 +59,7 @@ impl ContainerState {
             status["initContainerStatuses"] = initial.collect();
         }
         status["conditions"] = self.conditions(pod, now).into();
+        note_generation(&mut status, pod);
         status
     }
 
@@ -108,8 +109,8 @@ impl ContainerState {
     }
 }
 
-/// The status of a running Pod that follows a change of its spec: resized containers, new ephemeral containers. `None`
-/// if it follows already.
+/// The status of a running Pod that follows a change of its spec: resized containers, new ephemeral containers, the
+/// generation. `None` if it follows already.
 pub(super) fn following_spec(pod: &ObjectSnapshot, now: Timestamp) -> Option<Value> {
     let mut status = pod.at("/status").clone();
     for (list, specs) in [
@@ -135,7 +136,16 @@ pub(super) fn following_spec(pod: &ObjectSnapshot, now: Timestamp) -> Option<Val
     if !started.is_empty() {
         status["ephemeralContainerStatuses"] = known.iter().cloned().chain(started).collect();
     }
+    note_generation(&mut status, pod);
     (status != *pod.at("/status")).then_some(status)
+}
+
+/// Notes the spec that the status is about.
+fn note_generation(status: &mut Value, pod: &ObjectSnapshot) {
+    let generation = pod.at("/metadata/generation");
+    if !generation.is_null() {
+        status["observedGeneration"] = generation.clone();
+    }
 }
 
 /// Shows the resources of a container's spec as the ones that it got.

@@ -349,3 +349,26 @@ fn deleted_pod_is_removed_when_its_containers_have_stopped() {
         "no kubelet"
     );
 }
+
+#[test]
+fn running_pod_observes_its_generation() {
+    // The generation of the Pod, the one in its status, and the one that the status gets.
+    let cases = [
+        (json!(null), json!(null), None),
+        (json!(1), json!(null), Some(json!(1))),
+        (json!(2), json!(1), Some(json!(2))),
+        (json!(2), json!(2), None),
+    ];
+    for (generation, observed, expected) in cases {
+        let mut harness = ActorHarness::of(PodActor);
+        let pod = json!({"metadata": {"name": "p", "namespace": "n", "generation": generation},
+            "status": {"phase": "Running", "observedGeneration": observed}});
+        harness.applied(PODS, pod);
+        let pod = harness.snapshot(PODS, "p");
+        let found = super::status::following_spec(&pod, START);
+        assert_eq!(
+            found.map(|status| status["observedGeneration"].clone()),
+            expected
+        );
+    }
+}
